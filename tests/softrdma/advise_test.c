@@ -11,7 +11,6 @@ enum {
 };
 
 struct world {
-    struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_mr *mr;
     uint8_t *memory;
@@ -21,12 +20,8 @@ struct world {
 static int opened(void **state)
 {
     struct world *w = test_malloc(sizeof(*w));
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    assert_non_null(list);
-    w->context = ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    assert_non_null(w->context);
-    w->pd = ibv_alloc_pd(w->context);
+    assert_int_equal(open_the_device(state), 0);
+    w->pd = ibv_alloc_pd(device);
     w->page = (size_t)sysconf(_SC_PAGESIZE);
     w->memory = map_file(pages * w->page, MAP_SHARED, NULL);
     w->mr = ibv_reg_mr(w->pd, w->memory, pages * w->page, everything);
@@ -40,7 +35,7 @@ static int closed(void **state)
     struct world *w = *state;
     assert_int_equal(ibv_dereg_mr(w->mr), 0);
     assert_int_equal(ibv_dealloc_pd(w->pd), 0);
-    assert_int_equal(ibv_close_device(w->context), 0);
+    assert_int_equal(close_the_device(state), 0);
     munmap(w->memory, pages * w->page);
     test_free(w);
     return 0;
@@ -67,9 +62,8 @@ static unsigned present(const struct world *w)
     return count;
 }
 
-DEFINE_TEST(every_prefetch_is_accepted, opened, closed)
+DEFINE_TEST_WITH(struct world *w, every_prefetch_is_accepted, opened, closed)
 {
-    struct world *w = *state;
     const enum ibv_advise_mr_advice advices[] = {
             IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT};
     for (unsigned i = 0; i < 3; ++i) {
@@ -80,9 +74,8 @@ DEFINE_TEST(every_prefetch_is_accepted, opened, closed)
     }
 }
 
-DEFINE_TEST(a_flushed_prefetch_faults_the_pages_in, opened, closed)
+DEFINE_TEST_WITH(struct world *w, a_flushed_prefetch_faults_the_pages_in, opened, closed)
 {
-    struct world *w = *state;
     if (madvise(w->memory, w->page, 23 /* MADV_POPULATE_WRITE */) != 0 && errno == EINVAL)
         skip_because("the kernel cannot fault pages in (Linux 5.14)");
     assert_int_equal(madvise(w->memory, pages * w->page, MADV_DONTNEED), 0);
@@ -93,16 +86,15 @@ DEFINE_TEST(a_flushed_prefetch_faults_the_pages_in, opened, closed)
     assert_int_equal(present(w), pages);
 }
 
-DEFINE_TEST(unknown_and_out_of_range_values_are_rejected, opened, closed)
+DEFINE_TEST_WITH(struct world *w, unknown_and_out_of_range_values_are_rejected, opened, closed)
 {
-    struct world *w = *state;
     const enum ibv_advise_mr_advice prefetch = IBV_ADVISE_MR_ADVICE_PREFETCH;
     assert_int_equal(advise(w, 0, 8, (enum ibv_advise_mr_advice)17, 0), EOPNOTSUPP);
     assert_int_equal(advise(w, 0, 8, prefetch, 2), EINVAL);
     assert_int_equal(ibv_advise_mr(w->pd, prefetch, 0, NULL, 0), EINVAL);
     assert_int_equal(advise(w, pages * w->page, 1, prefetch, 0), EFAULT);
     assert_int_equal(advise(w, 1, pages * w->page, prefetch, 0), EFAULT);
-    struct ibv_pd *other = ibv_alloc_pd(w->context);
+    struct ibv_pd *other = ibv_alloc_pd(device);
     struct ibv_sge ranges[2] = {{.addr = (uintptr_t)w->memory, .length = 8, .lkey = w->mr->lkey},
             {.addr = (uintptr_t)w->memory, .length = 8, .lkey = w->mr->lkey ^ 1u}};
     assert_int_equal(ibv_advise_mr(other, prefetch, 0, ranges, 1), EFAULT);
@@ -110,9 +102,8 @@ DEFINE_TEST(unknown_and_out_of_range_values_are_rejected, opened, closed)
     assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
-DEFINE_TEST(only_writable_memory_is_prefetched_for_writing, opened, closed)
+DEFINE_TEST_WITH(struct world *w, only_writable_memory_is_prefetched_for_writing, opened, closed)
 {
-    struct world *w = *state;
     struct ibv_mr *mr = ibv_reg_mr(w->pd, w->memory, w->page, IBV_ACCESS_REMOTE_READ);
     assert_non_null(mr);
     struct ibv_sge range = {.addr = (uintptr_t)w->memory, .length = 8, .lkey = mr->lkey};
@@ -122,9 +113,8 @@ DEFINE_TEST(only_writable_memory_is_prefetched_for_writing, opened, closed)
 }
 
 /* A page beyond the end of a truncated file, and unmapped memory. */
-DEFINE_TEST(memory_that_is_not_there_is_refused, opened, closed)
+DEFINE_TEST_WITH(struct world *w, memory_that_is_not_there_is_refused, opened, closed)
 {
-    struct world *w = *state;
     int file = -1;
     uint8_t *memory = map_file(2 * w->page, MAP_SHARED, &file);
     struct ibv_mr *mr = ibv_reg_mr(w->pd, memory, 2 * w->page, everything);

@@ -41,24 +41,15 @@ static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t a
     expect_completion(p->client.cq, 3, IBV_WC_WR_FLUSH_ERR);
 }
 
-PAIR_TEST(a_wrong_key_is_a_remote_access_error, connected)
+TEST(a_wrong_key_or_range_is_a_remote_access_error)
 {
-    expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, p->server.mr->rkey ^ 1, 8);
-}
-
-PAIR_TEST(a_write_past_the_end_is_a_remote_access_error, connected)
-{
-    expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory + p->server.size - 7, p->server.mr->rkey, 8);
-}
-
-PAIR_TEST(a_read_before_the_start_is_a_remote_access_error, connected)
-{
-    expect_refused(p, IBV_WR_RDMA_READ, (uintptr_t)p->server.memory - 1, p->server.mr->rkey, 8);
-}
-
-PAIR_TEST(a_range_that_wraps_around_is_a_remote_access_error, connected)
-{
-    expect_refused(p, IBV_WR_RDMA_WRITE, UINT64_MAX - 3, p->server.mr->rkey, 8);
+    for (int i = 0; i < 4; ++i) {
+        OPEN_PAIR(p, NULL);
+        const uintptr_t begin = (uintptr_t)p.server.memory;
+        const uint64_t addresses[] = {begin, begin + p.server.size - 7, begin - 1, UINT64_MAX - 3};
+        expect_refused(&p, i == 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, addresses[i],
+                p.server.mr->rkey ^ (uint32_t)(i == 0), 8);
+    }
 }
 
 PAIR_TEST(a_region_without_the_right_is_a_remote_access_error, connected_for_reading_only)

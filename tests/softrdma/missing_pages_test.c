@@ -19,6 +19,7 @@ enum {
 
 enum missing {
     truncated,
+    truncated_after_use, /* the peer has mapped the file */
     truncated_private,
     full, /* the file system */
     full_private,
@@ -85,6 +86,7 @@ static uint8_t *map_missing(int *fd)
     case no_huge_pages:
         return map_huge_page();
     case truncated:
+    case truncated_after_use:
         return map_file(size, MAP_SHARED, fd);
     default:
         return map_file(size, MAP_PRIVATE, fd);
@@ -116,6 +118,10 @@ static void meet_what_is_missing(void)
     uint8_t *memory = map_missing(&fd);
     start_server(&r, &sleeps, memory);
     meet_server(&r);
+    if (attempt.missing == truncated_after_use) {
+        assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
+        expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
+    }
     if (fd >= 0)
         assert_int_equal(ftruncate(fd, 0), 0);
     post_attempt(&r);
@@ -153,6 +159,7 @@ static void try_everything(enum missing missing)
 DEFINE_TEST(a_truncated_file, NULL, NULL)
 {
     try_everything(truncated);
+    try_everything(truncated_after_use);
     try_everything(truncated_private);
 }
 

@@ -144,13 +144,18 @@ TEST(many_silent_clients_do_not_block_connections)
     in_own_process(serve_beside_a_crowd);
 }
 
+static void expect_rejected(struct pair *p, const void *bytes, size_t size)
+{
+    int fd = call(p);
+    send_all(fd, bytes, size);
+    expect_hang_up(fd);
+    expect_unharmed(p);
+}
+
 TEST(random_bytes_are_disconnected)
 {
     OPEN_PAIR(p, NULL);
-    int fd = call(&p);
-    send_all(fd, "GET / HTTP/1.1\r\n\r\n", 18);
-    expect_hang_up(fd);
-    expect_unharmed(&p);
+    expect_rejected(&p, "GET / HTTP/1.1\r\n\r\n", 18);
 }
 
 /* A well-formed WRITE with a valid key, sent on a connection that belongs to no queue pair. */
@@ -159,28 +164,22 @@ TEST(data_frames_need_an_established_connection)
     OPEN_PAIR(p, NULL);
     uint8_t frame[4 + 12 + 16 + 8] = {0, 0, 0, 36, 0x0a, 0, 0xff, 0xff};
     const uint32_t qpn = htonl(p.server.qp->qp_num), rkey = htonl(p.server.mr->rkey), length = htonl(8);
-    const uint64_t addr = htobe64((uintptr_t)p.server.memory);
+    const uint64_t addr = htobe64((uintptr_t)p.server.memory + 1024);
     memcpy(frame + 8, &qpn, 4);
     memcpy(frame + 16, &addr, 8);
     memcpy(frame + 24, &rkey, 4);
     memcpy(frame + 28, &length, 4);
     memset(frame + 32, 0xff, 8);
-    int fd = call(&p);
-    send_all(fd, frame, sizeof(frame));
-    expect_hang_up(fd);
+    expect_rejected(&p, frame, sizeof(frame));
     for (size_t i = 0; i < 8; ++i)
-        assert_int_equal(p.server.memory[i], 0);
-    expect_unharmed(&p);
+        assert_int_equal(p.server.memory[1024 + i], 0);
 }
 
 TEST(a_request_with_a_wrong_magic_is_disconnected)
 {
     OPEN_PAIR(p, NULL);
-    uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
-    int fd = call(&p);
-    send_all(fd, frame, sizeof(frame));
-    expect_hang_up(fd);
-    expect_unharmed(&p);
+    const uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
+    expect_rejected(&p, frame, sizeof(frame));
 }
 
 TEST(a_silent_client_is_disconnected_in_time)
