@@ -72,13 +72,6 @@ void *fake_live(enum fake_kind kind, unsigned index)
     return index < found.size() ? const_cast<void *>(found[index].first) : nullptr;
 }
 
-void fake_abandon(enum fake_kind kind)
-{
-    const guard locked(the().mutex);
-    for (const auto &[handle, entry] : by_age(kind))
-        entry->lost = true;
-}
-
 const char *fake_problems(void)
 {
     const guard locked(the().mutex);

@@ -97,9 +97,6 @@ unsigned fake_count(enum fake_kind kind);
 /* The index-th oldest object of the kind, as its struct ibv_* or rdma_*; NULL if there is none. */
 void *fake_live(enum fake_kind kind, unsigned index);
 
-/* Objects of this kind may remain at the end: they do not count as leaks. */
-void fake_abandon(enum fake_kind kind);
-
 /* Text that lists every misuse and every object that remains, "" if there is none. */
 const char *fake_problems(void);
 
