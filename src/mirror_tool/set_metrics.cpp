@@ -44,7 +44,7 @@ std::string prometheus_text(const rpma_mirror_state &state, const std::string &s
     add("epoch", "Epoch of the newest record, 0 if no copy has one.", state.epoch);
     add("record_version", "Version of the newest record within its epoch.", state.version);
     add("clean", "1 if the writer closed the set.", state.clean);
-    add("in_use", "1 if a program of this machine has the set open.", is_in_use(state) ? 1 : 0);
+    add("in_use", "1 if a program on this machine has the set open.", is_in_use(state) ? 1 : 0);
     add("consistency_point", "Number of the last consistency point, or 0.", state.consistency_point);
     add("copies", "Copies that belong to the set.", listed.size());
     add("copies_in_sync", "Copies that respond and are in sync.", listed.size() - missing_copies(state).size());
