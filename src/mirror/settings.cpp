@@ -144,16 +144,16 @@ void settings::set_max_length(std::uint64_t bytes)
 void settings::check() const
 {
     if (!has_local)
-        reject("local copy missing (see rpma_mirror_cfg_set_local_copy)");
+        reject("local copy missing (add a line 'local', or call rpma_mirror_cfg_set_local_copy)");
     check_reader();
 }
 
 void settings::check_reader() const
 {
     if (targets.empty())
-        reject("target missing (see rpma_mirror_cfg_add_target)");
+        reject("target missing (add a line 'target', or call rpma_mirror_cfg_add_target)");
     if (key_file.empty())
-        reject("key file missing (see rpma_mirror_cfg_set_key_file)");
+        reject("key file missing (add a line 'key-file', or call rpma_mirror_cfg_set_key_file)");
 }
 
 limits limits_of(const rpma_mirror_resync_options *options)

@@ -12,11 +12,22 @@ namespace mirror_tool
 namespace
 {
 
+// Replaces a size by its number of bytes. Returns an error, or "".
+std::string to_bytes(std::string &text)
+{
+    const std::string size = text;
+    try {
+        return CLI::AsSizeValue(false)(text);
+    } catch (const CLI::Error &) {
+        return "'" + size + "' is not a size such as 100M";
+    }
+}
+
 void add_rate(CLI::App &app, options &to)
 {
     app.add_option(
                "--rate", to.rate, "maximum rate of each copy in bytes per second, such as 100M (default: 0, unlimited)")
-            ->transform(CLI::AsSizeValue(false));
+            ->transform(CLI::Validator(to_bytes, ""));
 }
 
 void add_force(CLI::App &app, options &to, const std::string &text)
@@ -80,7 +91,7 @@ std::optional<options> parse(int argc, const char *const *argv)
     CLI::App *const grow = add_long("grow", "increase the length of a set");
     grow->add_option("LENGTH", to.length, "new length in bytes, such as 2G")
             ->required()
-            ->transform(CLI::AsSizeValue(false));
+            ->transform(CLI::Validator(to_bytes, ""));
     add_rate(*grow, to);
     CLI::App *const remove = add_long("remove", "remove a copy from the set");
     add_copy(*remove, to, "number of the copy");

@@ -157,7 +157,7 @@ exit_status check_set(const config &settings, const std::string &set_name)
     bool pins_memory = true;
     poolset set;
     if (attempt("set", [&] {
-            set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+            set = read_poolset(settings.poolset_dir, set_name);
             print_finding("set", true,
                     set_name + " in " + settings.poolset_dir + ", " + std::to_string(set.parts.size()) + " parts");
         }))

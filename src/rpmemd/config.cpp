@@ -183,6 +183,8 @@ std::optional<config> read_config(int argc, const char *const *argv)
         // Help goes to standard error: standard output is the control channel.
         app.exit(help, std::cerr, std::cerr);
         return std::nullopt;
+    } catch (const CLI::ExtrasError &) {
+        throw config_error(exit_rejected, "unexpected argument '" + app.remaining().front() + "' (see rpmemd --help)");
     } catch (const CLI::ParseError &error) {
         throw config_error(exit_rejected, std::string(error.what()) + " (see rpmemd --help)");
     }

@@ -155,7 +155,7 @@ pool::extension pool::make_extension(
         clear(memory(), from, size);
         return created;
     }
-    const poolset listed = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+    const poolset listed = read_poolset(settings.poolset_dir, set_name);
     const std::vector<part_line> missing = check_growth(listed, size);
     try {
         for (const part_line &line : missing)
@@ -209,7 +209,7 @@ bool pool::exists() const
 pool pool::create(
         const config &settings, const std::string &set_name, std::uint64_t size, const pool_attributes &attributes)
 {
-    poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+    poolset set = read_poolset(settings.poolset_dir, set_name);
     check_attributes(set, attributes);
     pool created(settings, std::move(set), size, true);
     try {
@@ -228,7 +228,7 @@ pool pool::create(
 
 pool pool::open(const config &settings, const std::string &set_name, std::uint64_t size)
 {
-    pool opened(settings, parse_poolset(read_set_file(settings.poolset_dir, set_name)), size, false);
+    pool opened(settings, read_poolset(settings.poolset_dir, set_name), size, false);
     check_headers(opened.header_pages(), opened.set_.single_header, opened.parts_);
     return opened;
 }

@@ -20,7 +20,7 @@ constexpr std::string_view first_line = "PMEMPOOLSET\n";
 
 [[noreturn]] void reject(int line, const std::string &message)
 {
-    throw failure(EINVAL, "set file: line " + std::to_string(line) + ": " + message);
+    throw failure(EINVAL, "line " + std::to_string(line) + ": " + message);
 }
 
 std::vector<std::string> words_of(std::string_view line)
@@ -141,7 +141,7 @@ poolset parse_poolset(std::string_view text)
         reject(1 + static_cast<int>(std::ranges::count(text.substr(0, at), '\n')),
                 "ends with a carriage return (convert the file, for example with sed -i 's/\\r$//')");
     if (text.substr(0, first_line.size()) != first_line)
-        reject(1, "is not PMEMPOOLSET");
+        reject(1, "expected PMEMPOOLSET");
     if (text.find('\0') != std::string_view::npos)
         reject(1, "invalid set file: contains NUL bytes");
     parser p;

@@ -49,7 +49,7 @@ void remove_pool(const config &settings, const std::string &set_name)
 {
     const part_options options{false, settings.follow_symlinks, settings.umask, true, true};
     attempt(settings.force, [&] {
-        const poolset set = parse_poolset(read_set_file(settings.poolset_dir, set_name));
+        const poolset set = read_poolset(settings.poolset_dir, set_name);
         remove_parts(set, options, settings.force);
         pool_record(settings, set_name).remove();
     });

@@ -93,6 +93,16 @@ std::string read_set_file(const std::string &directory, const std::string &name)
     return text;
 }
 
+poolset read_poolset(const std::string &directory, const std::string &name)
+{
+    const std::string text = read_set_file(directory, name);
+    try {
+        return parse_poolset(text);
+    } catch (const failure &error) {
+        throw failure(error.os_errno(), "set '" + name + "': " + error.what());
+    }
+}
+
 void remove_set_file(const std::string &directory, const std::string &name)
 {
     check_set_name(name);

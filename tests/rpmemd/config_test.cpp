@@ -148,6 +148,7 @@ DEFINE_TEST(a_wrong_command_line_is_refused, nullptr, nullptr)
     for (const auto &words : bad)
         if (const ending e = ending_of(words); e.status != exit_rejected || e.text.empty())
             fail_msg("%s: %d", words[0], e.status);
+    assert_string_equal(ending_of({"stray"}).text.c_str(), "unexpected argument 'stray' (see rpmemd --help)");
     assert_int_equal(ending_of({"--poolset-dir", "relative"}).status, exit_failed);
     assert_int_equal(ending_of({"--poolset-dir", "/nonexistent/dir"}).status, exit_failed);
     unsetenv("HOME");

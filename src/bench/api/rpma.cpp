@@ -86,8 +86,7 @@ device::device(const std::string &host, end which)
             host.c_str(), which == end::client ? RPMA_UTIL_IBV_CONTEXT_REMOTE : RPMA_UTIL_IBV_CONTEXT_LOCAL, &context_);
     if (found != 0)
         throw failure("no RDMA device for the address " + host +
-                              " (use the address of one, see `rdma link show`, or run `softrdma run -- rpma-bench ...` "
-                              "at both ends)",
+                              " (use the address of one, see `rdma link show`, or --transport softrdma at both ends)",
                 exit_cannot_run);
     rpma_peer *peer = nullptr;
     check(rpma_peer_new(context_, &peer), "rpma_peer_new");
