@@ -163,7 +163,8 @@ bool etcd_arbiter::try_acquire(
 {
     const key_state writer = fetch_key(*client_, "writer", until), newest = fetch_key(*client_, "record", until),
                     highest = fetch_key(*client_, "epoch", until);
-    if (!seize)
+    // The response to a transaction of this writer can have been lost.
+    if (!seize && writer.value != std::to_string(requested.writer))
         reject_busy(writer);
     newest_record = read_record(newest.value);
     granted = requested;
