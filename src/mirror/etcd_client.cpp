@@ -174,7 +174,7 @@ nlohmann::json etcd_client::call_once(
             return response;
         }
     }
-    throw failure(RPMA_MIRROR_E_ARBITER, "etcd: no response: " + error_);
+    throw failure(RPMA_MIRROR_E_ARBITER, "etcd: request failed: " + error_);
 }
 
 } // namespace mirror

@@ -165,6 +165,11 @@ void membership::check_change(const group::record_change &change) const
     }
 }
 
+void membership::check_arbiter() const
+{
+    arbiter_.commit(record_, deadline(settings_.operation_ms / 2 + 1));
+}
+
 // Commits the record at the arbiter, in the local copy and on every target in sync. A target that does not respond is
 // removed from the record, and the next version is committed. Each copy that leaves needs the consent of the program,
 // except `exempt`. See docs/replication.md for the conditions that the remaining targets must meet.

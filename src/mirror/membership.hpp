@@ -121,6 +121,8 @@ public:
     int check_usable() const noexcept;
     void set_roles(std::uint32_t awaited, std::uint32_t syncing);
 
+    // Throws failure unless the arbiter stores records. Changes nothing: the arbiter gets its current record again.
+    void check_arbiter() const;
     void commit_record(const replica::mirror_record &wanted, std::uint16_t before, std::uint16_t needed = 0,
             std::uint32_t exempt = 0);
     void evict(std::uint32_t copies, const std::array<int, replica::max_copies> &errors);

@@ -224,6 +224,8 @@ void resyncer::compare_dirty(comparison &job, std::uint64_t end)
 void resyncer::join(remote_copy &c)
 {
     const std::lock_guard guard(membership_);
+    // If the arbiter fails later, the mirror must fail.
+    membership_.check_arbiter();
     {
         const std::lock_guard lane_guard(c.resync_lane_lock);
         if (const int error = c.lane().drain(); error != 0)

@@ -297,6 +297,23 @@ FIXTURE_TEST(with_etcd<open_set<two>>, no_eviction_without_etcd, "ttl 60", "time
     assert_int_equal(s.in_sync, 7);
 }
 
+// The writer does not need the copy that returns, and etcd can respond again before the lease expires.
+FIXTURE_TEST(with_etcd<open_set<two>>, a_copy_that_returns_without_etcd_ends_no_writer, "ttl 60",
+        "timeouts 4000 60000\nbackground-resync off\n")
+{
+    b.kill();
+    m.put(0, "without b...");
+    b.start();
+    e.stop();
+    assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_ARBITER);
+    m.put(0, "no etcd....");
+    e.resume();
+    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+    m.put(0, "complete....");
+    assert_true(b.bytes(0, 12) == "complete....");
+    m.close();
+}
+
 struct facts {
     std::atomic<std::uint64_t> acknowledged;
     std::atomic<int> ended_with;
