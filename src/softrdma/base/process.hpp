@@ -26,8 +26,7 @@ private:
     unsigned generation_ = generation();
 };
 
-// Descriptor that the event loop watches, and therefore closes in a child of fork(): its destructor in a child does
-// not.
+// Descriptor that the event loop watches. In a child of fork() the loop closes it, so its destructor does not.
 class watched_fd
 {
 public:

@@ -14,7 +14,7 @@
 namespace softrdma
 {
 
-// Like ordered_mutex, for the data path: uncontended, it makes no call and waits for earlier stores only once.
+// Like ordered_mutex, for the data path: without contention, it makes no call and executes one atomic instruction.
 class CAPABILITY("mutex") sleeping_lock
 {
 public:

@@ -35,7 +35,7 @@ public:
     // Returns true only if post() is certain to return `unsupported`.
     virtual bool is_unsupported(const wqe &w) const noexcept = 0;
     virtual void on_network_fallback(const wqe &w) noexcept = 0; // called when the network executes the request
-    virtual void peer_consumed_receive() noexcept = 0;           // by a request that the network executed
+    virtual void peer_consumed_receive() noexcept = 0;           // the network executed its request
 
     // Returns true if a pending message must be posted again now: a receive was posted, or the queue pair of the peer
     // is no longer open. Otherwise the peer sends a message when it posts one.

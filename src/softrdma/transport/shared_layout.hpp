@@ -92,8 +92,7 @@ struct cq_block {
     alignas(cache_line) std::atomic<std::uint64_t> summary;
     alignas(cache_line) std::array<std::atomic<std::uint64_t>, work_words> work;
 
-    // Returns the number of the arming that requests an event for an announced message, and that has no event yet; or
-    // 0.
+    // Returns the arming that requests an event for an announced message, and that has no event yet; otherwise 0.
     std::uint64_t event_due(bool urgent) const noexcept
     {
         const std::uint64_t word = armed.load(std::memory_order_seq_cst);

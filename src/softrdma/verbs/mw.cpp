@@ -185,8 +185,7 @@ bool region_table::allows(const ibv_pd *pd, const window_bounds &bounds) const
     return allowed(pd, bounds) != nullptr;
 }
 
-// Returns the region, or NULL if the InfiniBand specification forbids the bind. The region must grant flush rights,
-// too.
+// Returns the region, or NULL if the InfiniBand specification forbids the bind. Flush rights need those of the region.
 const std::shared_ptr<memory_region> *region_table::allowed(
         const ibv_pd *pd, const window_bounds &bounds) const noexcept
 {

@@ -22,17 +22,14 @@ inline constexpr std::size_t ring_size = page + ring_data_size;
 // docs/softrdma.md: `sequence`, `restart`, `taken`.
 //
 // - The writer clears `sequence` of the next record, writes the record and its payload, and then sets `sequence`. A
-// writer
-//   that is killed before has written no datagram.
-// - The reader stores `taken` after it has copied a payload. A writer with an old value finds less space, and loses its
-//   datagram as in a network. An impossible value means a full ring.
-// - The reader sets `asleep` before it sleeps, and then checks the ring once more; the writer clears it and wakes
-// the
+//   writer that is killed before has written no datagram.
+// - The reader stores `taken` after it has copied a payload. A writer with an old value finds less space, and loses
+//   its datagram as in a network. An impossible value means a full ring.
+// - The reader sets `asleep` before it sleeps, and then checks the ring once more; the writer clears it and wakes the
 //   reader. A false value costs a wakeup, or delays the datagrams of the process that has forged it.
 // - The writer sets `restart` when the ring is empty. The reader uses it only if it is the reader's own position.
 // - The reader loads `flags` and `length` once and checks them. All other members may have any value, as in a packet:
-// the
-//   addresses must belong to this host, and the ports of the numbers are known from the offer of the ring.
+//   the addresses must belong to this host, and the ports of the numbers are known from the offer of the ring.
 struct ring_control {
     alignas(cache_line) std::atomic<std::uint64_t> taken;   // the reader's position
     alignas(cache_line) std::atomic<std::uint32_t> asleep;  // the reader requests a wakeup

@@ -22,16 +22,14 @@ inline constexpr std::uint32_t arena_version = 9;
 // `arena_facts::enrolled`.
 //
 // - The owner writes `arena_header` before a peer can open the file, and never changes it. A peer copies it once, and
-// uses
-//   the arena only if it is the one that the owner has described over the connection of the two queue pairs.
+//   uses the arena only if it is the one that the owner has described over the connection of the two queue pairs.
 // - `token_address` is the address of the token in the owner's private memory. A peer that reads the token there has
 //   found the right process.
 // - `uses_flush` changes once, from 0. A peer with the old value requires a right to read instead of one to flush: it
 //   flushes only memory that it could read anyway.
 // - The owner's thread stores its ID in `liveness`, and the kernel adds FUTEX_OWNER_DIED when the thread ends. A peer
-// with
-//   the old value executes a request as if the owner had ended later. A value that an owner has forged affects only its
-//   own peers, whose waits end with the connection to the owner.
+//   with the old value executes a request as if the owner had ended later. A value that an owner has forged affects
+//   only its own peers, whose waits end with the connection to the owner.
 struct arena_header {
     std::uint64_t magic;
     std::uint32_t version;
@@ -55,15 +53,12 @@ inline constexpr std::size_t facts_offset = page / 2;
 // `region_slot::generation`, the rows with `key`, `region_slot::unsynced`.
 //
 // - The owner writes all other members, and then `key`. A peer reads `key` first, so it finds the members of that key.
-// It
-//   reads each of them once, and checks its request against these values.
+//   It reads each of them once, and checks its request against these values.
 // - To remove a region, the owner clears `key`, executes a barrier, and waits for the peers that are inside an
-// operation
-//   on this region (`qp_block::epoch`, `region_in_use`). It changes the other members only after that wait.
+//   operation on this region (`qp_block::epoch`, `region_in_use`). It changes the other members only after that wait.
 // - A peer that reads `key` before it is cleared is one of those peers. The region is removed after its operation.
 // - `generation` does not repeat. A peer compares it with that of its mapping of the file: a mapping of an earlier
-// region
-//   in this slot is never used.
+//   region in this slot is never used.
 // - `unsynced` is the only member that peers write. A false value costs the owner one write-back of the file when it
 //   removes the region, or affects only data that the forging peer has stored.
 struct alignas(cache_line) region_slot {
