@@ -10,48 +10,6 @@ static int connected_large(void **state)
     return set_up_pair(state, &(struct options){.size = 5u << 20});
 }
 
-PAIR_TEST(write_places_the_bytes_and_no_others, connected)
-{
-    fill(p->client.memory, 100, 1);
-    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 11, 0, 100, &p->server, 1001, 0), 0);
-    struct ibv_wc wc = next_completion(p->client.cq);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
-    assert_int_equal(wc.opcode, IBV_WC_RDMA_WRITE);
-    assert_int_equal(wc.wr_id, 11);
-    assert_int_equal(wc.qp_num, p->client.qp->qp_num);
-    assert_memory_equal(p->server.memory + 1001, p->client.memory, 100);
-    for (size_t i = 0; i < p->server.size; ++i)
-        assert_true((i >= 1001 && i < 1101) || p->server.memory[i] == 0);
-}
-
-PAIR_TEST(read_fetches_the_bytes, connected)
-{
-    fill(p->server.memory, p->server.size, 3);
-    assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 12, 8, 333, &p->server, 5, 0), 0);
-    struct ibv_wc wc = next_completion(p->client.cq);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
-    assert_int_equal(wc.opcode, IBV_WC_RDMA_READ);
-    assert_int_equal(wc.byte_len, 333);
-    assert_memory_equal(p->client.memory + 8, p->server.memory + 5, 333);
-    assert_int_equal(p->client.memory[7], 0);
-    assert_int_equal(p->client.memory[8 + 333], 0);
-}
-
-PAIR_TEST(send_fills_the_posted_receive, connected)
-{
-    fill(p->client.memory, 200, 5);
-    assert_int_equal(post_receive(&p->server, 21, 64, 256), 0);
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 22, 0, 200, NULL, 0, 0), 0);
-    struct ibv_wc wc = next_completion(p->server.cq);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
-    assert_int_equal(wc.opcode, IBV_WC_RECV);
-    assert_int_equal(wc.wr_id, 21);
-    assert_int_equal(wc.byte_len, 200);
-    assert_int_equal(wc.wc_flags, 0);
-    assert_memory_equal(p->server.memory + 64, p->client.memory, 200);
-    expect_completion(p->client.cq, 22, IBV_WC_SUCCESS);
-}
-
 /* Each entry of the receive queue is used in each round, so that each receive reuses an entry with older contents. */
 PAIR_TEST(reposted_receives_use_their_new_buffers, connected)
 {
@@ -141,26 +99,6 @@ DEFINE_TEST(immediate_data_arrives_in_network_order, connected_large, tear_down_
 {
     immediate_data_arrives(*state, 64);
     immediate_data_arrives(*state, 10000); /* several packets */
-}
-
-PAIR_TEST(inline_data_is_taken_at_the_call, connected)
-{
-    uint64_t value = 0x1122334455667788;
-    struct ibv_sge sge = {.addr = (uintptr_t)&value, .length = sizeof(value)}; /* inline data needs no key */
-    struct ibv_send_wr wr = {.wr_id = 1,
-            .sg_list = &sge,
-            .num_sge = 1,
-            .opcode = IBV_WR_RDMA_WRITE,
-            .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_FENCE};
-    wr.wr.rdma.remote_addr = (uintptr_t)p->server.memory + 16;
-    wr.wr.rdma.rkey = p->server.mr->rkey;
-    struct ibv_send_wr *bad = NULL;
-    assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), 0);
-    value = 0;
-    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
-    uint64_t got;
-    memcpy(&got, p->server.memory + 16, sizeof(got));
-    assert_true(got == 0x1122334455667788);
 }
 
 PAIR_TEST(scatter_lists_join_and_split, connected)

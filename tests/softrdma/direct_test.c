@@ -345,44 +345,6 @@ TEST(an_index_outside_the_gid_table_is_refused)
     close_direct(&a);
 }
 
-static bool listens(uint16_t port)
-{
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const bool connected = connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0;
-    close(fd);
-    return connected;
-}
-
-TEST(numbers_are_unique_and_give_their_ports_back)
-{
-    skip_over_roce();
-    enum {
-        count = 600
-    }; /* more than a port has */
-    struct ibv_pd *pd = ibv_alloc_pd(device);
-    struct ibv_cq *cq = ibv_create_cq(device, 1, NULL, NULL, 0);
-    struct ibv_qp *qps[count];
-    uint16_t port = 0;
-    for (int i = 0; i < count; ++i) {
-        struct ibv_qp_init_attr attr = {.send_cq = cq,
-                .recv_cq = cq,
-                .qp_type = IBV_QPT_RC,
-                .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-        qps[i] = ibv_create_qp(pd, &attr);
-        assert_non_null(qps[i]);
-        for (int j = 0; j < i; ++j)
-            assert_int_not_equal(qps[j]->qp_num, qps[i]->qp_num);
-        port = (uint16_t)(qps[i]->qp_num >> 8);
-        assert_true(i % 100 != 0 || listens(port));
-    }
-    for (int i = 0; i < count; ++i)
-        assert_int_equal(ibv_destroy_qp(qps[i]), 0);
-    assert_false(listens(port));
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-    assert_int_equal(ibv_dealloc_pd(pd), 0);
-}
-
 GROUP_FIXTURE(open_the_device, close_the_device)
 
 int main(void)

@@ -70,15 +70,6 @@ static void expect_flushed(struct pair *p, uint64_t wr_id)
     assert_int_equal(wc.opcode, wc_opcode_flush);
 }
 
-PAIR_TEST(the_device_reports_flush_and_atomic_write, with_memory)
-{
-    struct ibv_device_attr_ex attr;
-    assert_int_equal(ibv_query_device_ex(p->client.qp->context, NULL, &attr), 0);
-    const uint64_t all = device_flush_global | device_flush_persistent | device_atomic_write;
-    assert_true((attr.device_cap_flags_ex & all) == all);
-    assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
-}
-
 PAIR_TEST(a_persistent_flush_syncs_its_range, with_file)
 {
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 100, &p->server, 70000, 0), 0);

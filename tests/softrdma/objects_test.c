@@ -274,31 +274,3 @@ DEFINE_TEST(impossible_objects_are_refused, open_the_device, close_the_device)
     assert_int_equal(ibv_destroy_cq(cq), 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
-
-DEFINE_TEST(states_change_only_along_the_table, open_the_device, close_the_device)
-{
-    struct ibv_pd *pd = ibv_alloc_pd(device);
-    struct ibv_cq *cq = ibv_create_cq(device, 4, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = {.send_cq = cq,
-            .recv_cq = cq,
-            .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .port_num = 1};
-    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
-    struct ibv_recv_wr receive = {.wr_id = 5}, *bad_receive = NULL;
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
-    assert_int_equal(ibv_post_recv(qp, &receive, &bad_receive), EINVAL);
-    attr.qp_state = IBV_QPS_INIT;
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL); /* attributes missing */
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-    assert_int_equal(ibv_post_recv(qp, &receive, &bad_receive), 0);
-    assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
-    assert_ptr_equal(bad, &wr);
-    attr.qp_state = IBV_QPS_ERR;
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-    expect_completion(cq, 5, IBV_WC_WR_FLUSH_ERR);
-    assert_int_equal(ibv_destroy_qp(qp), 0);
-    assert_int_equal(ibv_destroy_cq(cq), 0);
-    assert_int_equal(ibv_dealloc_pd(pd), 0);
-}
