@@ -69,7 +69,7 @@ struct rpma_cq *main_cq(const struct rpma_conn *conn)
     return cq;
 }
 
-int cq_fd(const struct rpma_cq *cq)
+static int cq_fd(const struct rpma_cq *cq)
 {
     int fd = -1;
     CHECK_OK(rpma_cq_get_fd(cq, &fd));

@@ -154,11 +154,6 @@ static int bind_free_port(const struct side *self, char port[8])
     return fd;
 }
 
-int release_fd(void *object)
-{
-    return close((int)(intptr_t)object);
-}
-
 struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8])
 {
     struct rpma_ep *ep = NULL;

@@ -10,8 +10,7 @@
             RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY)
 #define USAGE_MESSAGES (RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV)
 
-scope_release release_peer, release_mr, release_remote, release_cfg, release_ep, release_req, release_conn,
-        release_fd /* argument: a descriptor, cast to a pointer */;
+scope_release release_peer, release_mr, release_remote, release_cfg, release_ep, release_req, release_conn;
 
 struct rpma_peer *make_peer(struct side *self);
 
@@ -63,8 +62,6 @@ void expect_event(struct rpma_conn *conn, enum rpma_conn_event expected);
 void expect_end(struct rpma_conn *conn);
 
 struct rpma_cq *main_cq(const struct rpma_conn *conn);
-
-int cq_fd(const struct rpma_cq *cq);
 
 /* Waits on the CQ's own channel. Must not be used for a CQ on a shared channel. */
 struct ibv_wc next_completion(struct rpma_cq *cq);

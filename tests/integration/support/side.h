@@ -18,7 +18,6 @@ struct side {
 struct server {
     struct link *link;
     char port[8];
-    bool killed;
 };
 
 /* Function of a server process; argument is the one that start_server was given. */
