@@ -37,7 +37,7 @@ void script(const std::string &said, bool stays = true)
     std::ofstream(place() + "/stays") << (stays ? "timeout 1 cat >/dev/null" : "true");
 }
 
-// Describes writable memory like the daemon.
+// Stores a descriptor of writable memory, as the daemon sends it.
 void describe(std::size_t size, int usage, std::string &to)
 {
     ibv_context *device = nullptr;
