@@ -361,8 +361,7 @@ void opening::create_missing()
     connect(on_each_target(missing, settings_.session_timeout_ms(), make));
 }
 
-// Resynchronizes the other replicas from the first one in sync. Evicts lost replicas in sync, and skips other lost
-// ones.
+// Resynchronizes the other replicas from the first one in sync. Evicts lost ones in sync, and skips other lost ones.
 int opening::resync(copy_mask others, copy_mask *resynced)
 {
     int result = 0;

@@ -43,8 +43,7 @@ int replica_group::begin(
     return commit(in_sync, 0, false);
 }
 
-// Calls f for the replicas concurrently. Returns those that failed, and stores the failure in them. Each request of f
-// has a deadline of its own.
+// Calls f for the replicas concurrently. Returns those that failed, and stores the failure in them.
 template<class F>
 copy_mask replica_group::failures_of(copy_mask of, F f)
 {
@@ -150,8 +149,7 @@ int replica_group::fail_lost(int error)
     return fail(error, "%s: replica lost: %s%s%s", name(), std::strerror(error), how.empty() ? "" : ": ", how.c_str());
 }
 
-// Returns the result of a call on a lost pool: success with RPMEM_ON_LOSS=degrade, unless the local memory is
-// unreadable.
+// Returns the result of a call on a lost pool: success with RPMEM_ON_LOSS=degrade, if the local memory is readable.
 int replica_group::outcome(int error)
 {
     if (settings_.on_loss == on_loss::error || !opened_ || error == unreadable_memory)

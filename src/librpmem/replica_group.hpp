@@ -59,8 +59,7 @@ private:
     unsigned count_ = 0;
     std::unique_ptr<remote_replica> replicas_[target_list::max_targets];
 
-    // Replicas are removed from in_sync_ only with membership_ locked. After the last ones are lost, with the errno
-    // value lost_, in_sync_ no longer changes.
+    // Replicas leave in_sync_ only with membership_ locked. After the last ones are lost (lost_), it no longer changes.
     std::mutex membership_;
     std::atomic<copy_mask> in_sync_ = 0;
     std::atomic<int> lost_ = 0;

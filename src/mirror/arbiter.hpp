@@ -35,8 +35,7 @@ public:
     virtual promise acquire(
             const promise &requested, bool seize, record &newest_record, const replica::deadline &until) = 0;
 
-    // Replaces the record if this writer, which called acquire(), still has the right to write. Precedes the commit on
-    // the copies.
+    // Replaces the record, before the commit on the copies, if this writer, which called acquire(), may still write.
     virtual void commit(const record &next, const replica::deadline &until) = 0;
 
     // Renews the right to write, if it expires. Called every renew_ms() milliseconds, or never if that is 0.

@@ -44,8 +44,7 @@ void creation::each_of_all(const deadline &until, const std::function<void(remot
     each_copy(all & ~responded(), [&](unsigned copy) { throw *copies_[copy]->error; });
 }
 
-// Reads the state of an interrupted creation, or initializes that of a new set. Returns true if resuming. Throws
-// E_EXISTS.
+// Reads the state of an interrupted creation and returns true, or initializes that of a new set. Throws E_EXISTS.
 bool creation::find_partial_creation(replica::mirror_state &local_state)
 {
     if (local_.open_state()) {

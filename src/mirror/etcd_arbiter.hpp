@@ -11,8 +11,7 @@ namespace mirror
 {
 
 // Arbiter in a cluster of etcd v3. A set has three keys below the prefix and its UUID: `record`, the last committed
-// record; `epoch`, the highest granted epoch; and `writer`, bound to the lease of the current writer. Transactions that
-// compare the revisions change them.
+// record; `epoch`, the highest granted epoch; and `writer`, bound to its lease. Transactions compare their revisions.
 class etcd_arbiter : public arbiter
 {
 public:

@@ -58,8 +58,7 @@ public:
     std::optional<failure> error;     // reason if it did not respond
     std::atomic<int> last_error = 0;
 
-    // Lock of the last lane, which carries resync data and control messages, and during a resync the program's flushes,
-    // too.
+    // Lock of the last lane. It carries resync data and control messages, and during a resync the program's flushes.
     std::mutex resync_lane_lock;
     std::uint64_t cursor = 0;
     bool resumable = false;

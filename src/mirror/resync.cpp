@@ -68,8 +68,7 @@ resyncer::resyncer(set_parts &of, flusher &lanes, comparer &with)
 {
 }
 
-// Returns whether the target found its copy unchanged, with the last record that this writer committed on it or a newer
-// one.
+// Returns whether the target found its copy unchanged, with the record that this writer committed last or a newer one.
 bool resyncer::is_unchanged(const remote_copy &c, const replica::mirror_record &found) const
 {
     return replica::mirror_promise{found.epoch, found.writer} == membership_.writer.promise &&

@@ -11,8 +11,7 @@ namespace mirror
 remote_copy &target_of(const remote_copies &copies, unsigned copy);
 
 // Exclusive claim of one thread on a target's copy for a long operation, such as a resync. Cancels a background resync
-// that has claimed the copy. Throws E_NOT_FOUND, and E_BUSY for any other claim. remove_target() rejects a claimed
-// copy.
+// that has claimed the copy. Throws E_NOT_FOUND, and E_BUSY for any other claim. remove_target() rejects the copy.
 class exclusive_copy
 {
 public:

@@ -34,8 +34,7 @@ std::string read(const std::string &path)
     return text.str();
 }
 
-// Lock of a set file that another administrator can replace at the same time. Fails after 10 s: its holder can be
-// stopped.
+// Lock of a set file that other administrators may replace. Fails after 10 s, because its holder can be stopped.
 class set_file_lock
 {
 public:

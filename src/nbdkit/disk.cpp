@@ -100,8 +100,7 @@ disk::lane &disk::take_lane(unsigned &number) noexcept
     return lanes_[number];
 }
 
-// Waits until all earlier writes are durable. Frees the blocks that they replaced, which no flush or recovery needs
-// then.
+// Waits until all earlier writes are durable. Frees the blocks that they replaced, which no recovery needs then.
 int disk::drain() noexcept
 {
     const std::uint64_t started = drains_started_;

@@ -12,9 +12,8 @@ namespace replica
 namespace
 {
 
-// Preamble that old versions can read. A daemon of version 0 sends an errno value in host byte order as greeting, so a
-// client of version 0 reads EPROTONOSUPPORT. A client of version 1 reads its own greeting, with another major version
-// and an empty text.
+// Preamble for old versions. A daemon of version 0 sends an errno value in host byte order as greeting, so a client of
+// version 0 reads EPROTONOSUPPORT, and one of version 1 its own greeting, with another major version and no text.
 constexpr std::byte preamble[preamble_size] = {std::byte{EPROTONOSUPPORT}, {}, {}, {}, std::byte{'R'}, std::byte{'P'},
         std::byte{'M'}, std::byte{'1'}, {}, std::byte{protocol_major}};
 constexpr std::size_t preamble_start = 8; // bytes before the version

@@ -65,8 +65,7 @@ enum class method : std::uint32_t {
     visibility_flush = 3, // rpma_flush() to visibility, for volatile memory
 };
 
-// Persistence level of a completed operation. A target never reports the last one: it requires native flush on both
-// devices, and only the client knows its own.
+// Persistence level of a completed operation. Only the client detects the last one: its device needs native flush, too.
 enum class level : std::uint32_t {
     volatile_memory = 0,
     page_cache_sync = 1,
@@ -95,7 +94,6 @@ std::string encode(const greeting &message);
 // Returns the size of a message, from the header of its frame, or nothing if the size is invalid.
 std::optional<std::size_t> message_size(std::span<const std::byte, frame_header_size> header);
 
-// Checks the first bytes of a preamble, or all of it.
 decoded check_preamble(std::span<const std::byte> bytes);
 
 // Decode one message without its frame, and check its fields.

@@ -9,8 +9,7 @@
 namespace rpmemd
 {
 
-// Error: an errno value for the client, and one line with cause and remedy. Functions that are not noexcept may throw
-// it.
+// Error: an errno value for the client, and one line with cause and remedy. All functions except noexcept may throw it.
 class failure : public std::runtime_error
 {
 public:

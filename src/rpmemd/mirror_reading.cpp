@@ -79,8 +79,7 @@ void mirror_set::copy_now(set_reader &reader, bool needs_quiet)
     reader.taken = std::move(reader.empty);
 }
 
-// Copies a consistency point: its data is flushed, and the program waits for the call. One copy serves all waiting
-// readers. The caller must hold the lock.
+// Copies a consistency point for all waiting readers, with the lock held: its data is flushed, and the program waits.
 void mirror_set::copy_point()
 {
     std::shared_ptr<image> taken;

@@ -36,8 +36,7 @@ private:
     std::jthread populating_;
 };
 
-// Returns 0, or the errno value with which the memory cannot be read: an access would raise SIGBUS. Examples are a
-// truncated part and a damaged medium.
+// Returns 0, or the errno value of memory whose access raises SIGBUS, as in a truncated part or on a damaged medium.
 int check_readable(std::span<const std::byte> memory);
 failure unreadable_parts(const std::string &set_name, int error);
 

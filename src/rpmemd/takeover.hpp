@@ -6,8 +6,7 @@ namespace rpmemd
 
 constexpr int missed_keep_alives = 2; // number of missed keep-alive intervals after which a client has gone
 
-// Signals other daemons of this user that have the file open for a client at the same address. Returns false without
-// one.
+// Signals other daemons of this user that have the file open for a client at this address. Returns false if none has.
 bool request_takeover(int file);
 
 // Blocks the signal in this thread and those that it starts. Returns a descriptor that is readable after

@@ -26,7 +26,6 @@ result<id_handle> create_synchronous_id(const library &lib);
 result<id_handle> resolve_address(const addrinfo_handle &candidates, int timeout_ms);
 result<id_handle> resolve_route(const addrinfo_handle &candidates, int timeout_ms);
 
-// Binds the identifier to the first candidate that can be bound. Returns the candidate.
 result<const rdma_addrinfo *> bind_first(const id_handle &id, const rdma_addrinfo *candidates);
 errc listen(const id_handle &id);
 

@@ -115,8 +115,7 @@ inline void set_wr_flush(qp_ex_with_flush &qpx, Function *function)
     qpx.base.wr_flush = function;
 }
 #else
-// Since rdma-core 45, struct ibv_qp_ex ends with wr_flush. Read only if the queue pair was created with send_op_flush,
-// which older versions of libibverbs reject.
+// Since rdma-core 45, ibv_qp_ex ends with wr_flush. Read only for queue pairs with send_op_flush, which others reject.
 struct qp_ex_with_flush {
     ibv_qp_ex base;
     void (*wr_flush)(ibv_qp_ex *qpx, std::uint32_t rkey, std::uint64_t remote_addr, std::size_t len, std::uint8_t type,

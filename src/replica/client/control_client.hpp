@@ -49,8 +49,7 @@ public:
     // Receives the greeting. Returns the features of the daemon.
     std::uint64_t greet(const deadline &until);
     response call(request r, const deadline &until);
-    // Parts of call(): start_call() sends the request, finish_call() waits for the response. Other requests may be
-    // between.
+    // Parts of call(): start_call() sends the request, finish_call() waits for the response. Others may be between.
     pending_call start_call(request r, const deadline &until);
     response finish_call(const pending_call &pending, const deadline &until);
 

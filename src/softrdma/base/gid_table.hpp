@@ -27,7 +27,7 @@ const std::vector<gid_entry> &gid_table();
 // because programs take the first entry of RoCE v2 as the address for other hosts.
 ibv_gid_type type_of_gid(const gid_entry &entry);
 
-// LID on an InfiniBand link: the last two bytes of the first IPv4 address; peers have the same first two. 0 on Ethernet.
+// LID on an InfiniBand link: the last two bytes of the first IPv4 address; all peers share the first two. Otherwise 0.
 std::uint16_t own_lid();
 const gid_entry &lid_entry(); // entry with the address of own_lid(), which must not be 0
 ibv_gid gid_of_lid(std::uint16_t lid);

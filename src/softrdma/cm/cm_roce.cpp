@@ -64,8 +64,7 @@ bool try_leaving()
     return is_confirmed;
 }
 
-// A process that exits ends its connections, as the kernel does for those of a device. The progress thread repeats the
-// requests until it ends with the process.
+// Ends the connections of a process that exits, as the kernel does. The progress thread repeats the requests.
 void leave()
 {
     const auto end = clock::now() + exit_limit;

@@ -26,7 +26,6 @@ struct parsed {
     std::optional<std::uint64_t> seed;
 };
 
-// Parses rules. Returns std::nullopt and stores the reason if the text is invalid.
 std::optional<parsed> parse(std::string_view text, std::string &reason);
 
 } // namespace softrdma::fault

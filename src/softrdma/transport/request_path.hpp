@@ -14,7 +14,6 @@ namespace softrdma
 
 struct wqe;
 
-// Result of posting a request to a path.
 enum class post_result {
     done,
     pending,     // the peer must post a receive first

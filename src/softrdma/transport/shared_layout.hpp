@@ -67,7 +67,6 @@ constexpr std::uint64_t arming_word(std::uint64_t number, interest in) noexcept
 // Words of a completion queue whose messages arrive through shared memory. The process that polls it is its owner; the
 // peers of its queue pairs are senders. Rows in docs/softrdma.md: `work`, `work`/`done`, `event_fd`, `signaled`,
 // `used`.
-//
 // - The owner writes `magic`, `serial` and `event_fd` before a peer knows the block.
 // - A sender delivers a message, sets the bit of the queue pair in `work`, and then the bit of that word in `summary`.
 //   The owner takes `summary` first and `work` second, so it misses no bit. A bit without a message is harmless: the
@@ -133,7 +132,6 @@ struct connection_ends {
 // owner. Its peer is the one process that executes requests in its memory and delivers messages. Rows in
 // docs/softrdma.md: `state`, `qp_block::access`, `qp_block::epoch`, `region_in_use`, `watched`, `receive_requested`,
 // `bounced_out`.
-//
 // - The owner writes the plain members before the state word that belongs to them. The peer copies them once, when it
 //   maps the block, and checks their bounds.
 // - `state` changes with each connection and each change of whether the queue pair is open. The peer compares it inside
@@ -222,7 +220,6 @@ struct slot_sge {
 // capacity. `posted` and `done` hold p + 1, so that 0 is not a position and older contents of the slot are ignored.
 // While a receive is lent and has no message yet, `done` holds a token, which changes whenever the owner lends or
 // reclaims. A message must replace exactly that token. Positions and tokens have 63 bits and do not repeat.
-//
 // - The owner writes `capacity`, `sge_count`, `owner_only` and the elements, and then `posted`. They keep their values
 //   until the slot is posted again, except that `owner_only` is set if a region changes. The owner has a private copy
 //   of the receive, and relies only on that.
@@ -244,7 +241,6 @@ struct alignas(cache_line) receive_slot {
         std::array<std::byte, inline_size> inlined;
         std::uint32_t bounced; // offset of the message in the bounce buffer
     };
-    // followed by slot_sge elements
     slot_sge *sges() noexcept { return reinterpret_cast<slot_sge *>(this + 1); }
 };
 static_assert(offsetof(receive_slot, inlined) == cache_line / 2);

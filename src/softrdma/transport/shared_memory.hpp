@@ -21,7 +21,6 @@ public:
     const std::size_t size;
 };
 
-// A region as published to peers.
 struct published_region {
     std::uint32_t key;
     std::uint64_t domain; // protection domain
@@ -32,8 +31,7 @@ struct published_region {
     region_kind kind;
 };
 
-// Memory, shared or private, in which the objects of a device publish state for peers. An interface, because verbs/ is
-// below transport/shm.
+// Memory, shared or private, for state that peers read. An interface, because verbs/ is below transport/shm.
 class shared_memory
 {
 public:

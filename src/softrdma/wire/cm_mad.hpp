@@ -42,8 +42,7 @@ inline constexpr std::uint16_t service_unknown = 1;
 inline constexpr std::uint16_t rejected = 2;
 } // namespace resolve_status
 
-// A message. Decoded fields that its attribute does not have are zero. `qpn` is the queue pair of the receiver in a
-// DREQ; `data` is the whole field.
+// A message. Decoded fields that it lacks are zero. `qpn` is that of the receiver in a DREQ; `data` is the whole field.
 struct cm_mad : cm_parameters {
     cm_attribute attribute{};
     std::uint64_t transaction = 0;

@@ -61,8 +61,7 @@ enum class crc_rule : std::uint8_t {
 invariant_crc crc_of(const udp_flow &flow, std::span<const std::byte> headers, std::span<const std::byte> payload = {},
         crc_rule rule = crc_rule::standard, std::uint16_t identification = 0) noexcept;
 // Returns whether the packet with its CRC is intact; a FLUSH may follow either rule. An IPv4 header may have any
-// identification: receivers cannot see it, and some senders do not send 0. `bytes` has at least the size of a BTH and a
-// CRC.
+// identification, which receivers cannot see. `bytes` has at least the size of a BTH and a CRC.
 bool has_valid_crc(const udp_flow &flow, std::span<const std::byte> bytes) noexcept;
 
 } // namespace softrdma::roce

@@ -59,8 +59,7 @@ void responder::reject_rest()
         ep_.transmit({.op = opcode::acknowledge, .psn = expected_psn_, .syndrome = syndrome::unresponsive});
 }
 
-// Rejects a READ whose memory is gone or no longer readable, or drops a repeated one. Always returns true: no further
-// response follows.
+// Rejects a READ of memory that is no longer readable, or drops a repeated one. Returns true: no response follows.
 bool responder::reject_read(const reply &r, std::uint8_t code)
 {
     if (r.replay) {

@@ -24,7 +24,6 @@ namespace
 {
 
 constexpr std::uint32_t numbers = 1u << shared_sockets::lane_shift; // per lane
-// Range of the source ports of RNICs.
 constexpr std::uint32_t first_source_port = 0xc000;
 constexpr std::uint32_t source_ports = 0x4000;
 

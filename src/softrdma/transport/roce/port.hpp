@@ -20,8 +20,7 @@ namespace softrdma::roce
 
 class connection;
 
-// The socket of this process on UDP port 4791, its queue pair numbers, and the connections or receivers of datagrams
-// that they belong to.
+// The socket of this process on UDP port 4791, and its queue pair numbers with their connections or receivers.
 class port final : public event_handler, public std::enable_shared_from_this<port>
 {
 public:
@@ -35,7 +34,6 @@ public:
 
     // Numbers are unique on the host. Returns 0 if none is left.
     std::uint32_t reserve_number();
-    // Returns the connection of the number, if any.
     std::shared_ptr<connection> release_number(std::uint32_t number);
     bool has(std::uint32_t number);
 

@@ -189,8 +189,7 @@ bool shared_sockets::copy_from(std::uint32_t pid)
     return has_all();
 }
 
-// Requests the sockets from all processes that have them. If none of them responds, because all are stopped, copies
-// those of one.
+// Requests the sockets from all processes that have them. If none responds, because all are stopped, copies them.
 bool shared_sockets::join()
 {
     std::vector<unique_fd> peers;

@@ -33,9 +33,8 @@ public:
     int socket() const noexcept { return sockets_[lane_].get(); }
     // Socket of the management queue pairs: the same in all processes.
     int management_socket() const noexcept { return sockets_.back().get(); }
-    // Opens a socket of another port, or of any free one if it is 0, at all addresses or at the source of a route. It
-    // receives no packets, because responses go to the shared port. Returns an empty descriptor and sets errno on
-    // error.
+    // Opens a socket of another port (0: any free one) at all addresses or at the source of a route. It receives no
+    // packets: responses go to the shared port. Returns an empty descriptor and sets errno on error.
     unique_fd open_other(std::uint16_t number, const datagram_route *from = nullptr) const noexcept;
     // Returns whether other processes may have the sockets.
     bool is_shared() const noexcept { return listening_ != nullptr; }

@@ -20,7 +20,6 @@ inline constexpr std::size_t ring_size = page + ring_data_size;
 
 // Words in the first page of a ring. The data follows: position p is at (p - restart) % ring_data_size. Rows in
 // docs/softrdma.md: `sequence`, `restart`, `taken`.
-//
 // - The writer clears `sequence` of the next record, writes the record and its payload, and then sets `sequence`. A
 //   writer that is killed before has written no datagram.
 // - The reader stores `taken` after it has copied a payload. A writer with an old value finds less space, and loses

@@ -20,7 +20,6 @@ inline constexpr std::uint32_t arena_version = 9;
 
 // The next two structures describe the process that owns the arena. Rows in docs/softrdma.md: `liveness`,
 // `arena_facts::enrolled`.
-//
 // - The owner writes `arena_header` before a peer can open the file, and never changes it. A peer copies it once, and
 //   uses the arena only if it is the one that the owner has described over the connection of the two queue pairs.
 // - `token_address` is the address of the token in the owner's private memory. A peer that reads the token there has
@@ -51,7 +50,6 @@ inline constexpr std::size_t facts_offset = page / 2;
 
 // A region or a bound window of the owner. Key k is in slot slot_index(k). Rows in docs/softrdma.md:
 // `region_slot::generation`, the rows with `key`, `region_slot::unsynced`.
-//
 // - The owner writes all other members, and then `key`. A peer reads `key` first, so it finds the members of that key.
 //   It reads each of them once, and checks its request against these values.
 // - To remove a region, the owner clears `key`, executes a barrier, and waits for the peers that are inside an

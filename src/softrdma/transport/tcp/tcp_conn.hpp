@@ -16,8 +16,7 @@ namespace softrdma
 
 class tcp_conn;
 
-// Creator of a connection. An interface, because cm/ is above this module. Called with no lock held except the read
-// lock of the connection.
+// Creator of a connection. An interface, because cm/ is above. Called with only the read lock of the connection held.
 class tcp_conn_user
 {
 public:

@@ -262,8 +262,7 @@ bool udp_port::empty_rings()
     return any;
 }
 
-// Receives at most `max_count` datagrams: the program posts receives in between. Returns false if the ring
-// is broken.
+// Receives at most `max_count` datagrams: the program posts receives in between. Returns false if the ring broke.
 bool udp_port::empty(datagram_peer &peer, std::size_t max_count, bool &any)
 {
     datagram d;
