@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fd_owner.hpp"
 #include "log.hpp"
 
 namespace rpmem
@@ -40,22 +41,47 @@ void make_directories_of(const std::string &file)
         mkdir(file.substr(0, slash).c_str(), 0700);
 }
 
-void append(const char *replica_name, std::string_view entry)
+std::string line_of(const char *replica_name, std::string_view entry)
 {
-    const std::string file = state_file();
-    make_directories_of(file);
-    const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     const std::time_t now = std::time(nullptr);
     std::tm utc{};
     gmtime_r(&now, &utc);
     char when[32] = "";
     std::strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    const std::string line = std::string(when) + " pid " + std::to_string(getpid()) + ": " + replica_name + ": " +
-                             std::string(entry) + "\n";
-    if (fd < 0 || write(fd, line.data(), line.size()) < 0)
-        log_line(log_level::error, "cannot write the state file '%s': %s", file.c_str(), std::strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    return std::string(when) + " pid " + std::to_string(getpid()) + ": " + replica_name + ": " + std::string(entry) +
+           "\n";
+}
+
+// Returns whether the last line has no end: the disk was full, or the machine crashed.
+bool has_torn_line(int fd)
+{
+    struct stat facts {
+    };
+    char last = '\0';
+    return fstat(fd, &facts) == 0 && facts.st_size > 0 && (pread(fd, &last, 1, facts.st_size - 1) != 1 || last != '\n');
+}
+
+// Appends a durable line with one write, because other processes append to the file too. Returns 0 or an errno value.
+int append_line(const std::string &file, std::string line)
+{
+    const replica::fd_owner opened(open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    if (!opened.valid())
+        return errno;
+    if (has_torn_line(opened.get()))
+        line.insert(0, "\n");
+    const ssize_t written = write(opened.get(), line.data(), line.size());
+    if (written >= 0 && static_cast<std::size_t>(written) != line.size())
+        return ENOSPC;
+    // A character device such as /dev/null cannot be synchronized.
+    return written >= 0 && (fdatasync(opened.get()) == 0 || errno == EINVAL) ? 0 : errno;
+}
+
+void append(const char *replica_name, std::string_view entry)
+{
+    const std::string file = state_file();
+    make_directories_of(file);
+    if (const int error = append_line(file, line_of(replica_name, entry)); error != 0)
+        log_line(log_level::error, "cannot write the state file '%s': %s", file.c_str(), std::strerror(error));
 }
 
 // Returns the entry of a line, or an empty string if the line belongs to another replica.

@@ -2,6 +2,8 @@
 /* A target is killed or stopped: every call ends, and its error names the cause. */
 #include "support.h"
 
+#include <sys/resource.h>
+
 static RPMEMpool *pool;
 static volatile sig_atomic_t child_signals;
 
@@ -113,6 +115,17 @@ static void expect_last_line(const char *file_name, const char *what)
         fail_msg("'%s' does not have '%s'", line, what);
 }
 
+/* Opens the pool, and continues after its target was killed. */
+static void lose_replica(void)
+{
+    unsigned lanes = 1;
+    setenv("RPMEM_ON_LOSS", "degrade", 1);
+    pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    kill(daemon_pid(), SIGKILL);
+    assert_int_equal(rpmem_close(pool), 0);
+    unsetenv("RPMEM_ON_LOSS");
+}
+
 /* A replica without which a program continued is out of date, even if it looks complete. */
 DEFINE_TEST(a_lost_replica_is_rejected_until_it_is_recreated, open_pool, no_child_was_seen)
 {
@@ -124,11 +137,7 @@ DEFINE_TEST(a_lost_replica_is_rejected_until_it_is_recreated, open_pool, no_chil
     assert_int_equal(access(path, F_OK), -1);
     unsigned lanes = 1;
     for (int removed = 0; removed < 2; ++removed) {
-        setenv("RPMEM_ON_LOSS", "degrade", 1);
-        pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
-        kill(daemon_pid(), SIGKILL);
-        assert_int_equal(rpmem_close(pool), 0);
-        unsetenv("RPMEM_ON_LOSS");
+        lose_replica();
         expect_last_line("made/for/it", "replica pool.set on host: Connection reset");
         assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
         assert_int_equal(errno, ESTALE);
@@ -148,6 +157,51 @@ DEFINE_TEST(a_lost_replica_is_rejected_until_it_is_recreated, open_pool, no_chil
         pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
         assert_int_equal(rpmem_close(pool), 0);
     }
+}
+
+static bool contains(const char *file_name, const char *what)
+{
+    char line[2048] = "";
+    FILE *const file = open_file(file_name);
+    while (strstr(line, what) == NULL && fgets(line, sizeof(line), file) != NULL)
+        ;
+    fclose(file);
+    return strstr(line, what) != NULL;
+}
+
+/* The disk has space for a part of the first line. The limit is above the size of the library's log. */
+DEFINE_TEST(a_line_that_was_cut_off_does_not_hide_the_next_one, open_pool, no_child_was_seen)
+{
+    enum {
+        SIZE_BEFORE = 1 << 19,
+        SPACE = 38
+    };
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/full", getenv("RPMEM_TEST_DIR"));
+    setenv("RPMEM_STATE_FILE", path, 1);
+    assert_int_equal(rpmem_close(pool), 0);
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < SIZE_BEFORE; ++i)
+        fputc('\n', file);
+    assert_int_equal(fclose(file), 0);
+    unsigned lanes = 1;
+    setenv("RPMEM_ON_LOSS", "degrade", 1);
+    pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    struct rlimit unlimited;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    const struct rlimit full = {.rlim_cur = SIZE_BEFORE + SPACE, .rlim_max = unlimited.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    kill(daemon_pid(), SIGKILL);
+    const int closed = rpmem_close(pool);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    assert_int_equal(closed, 0);
+    assert_false(contains("full", "pool.set on host"));
+    assert_true(contains("library.log", "/full': No space left"));
+    lose_replica();
+    assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    assert_int_equal(errno, ESTALE);
 }
 
 /* The state of the replica is unknown without the state file. */
