@@ -2,17 +2,18 @@
 #include "state_file.hpp"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
+#include <sstream>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fd_owner.hpp"
 #include "log.hpp"
+#include "text_file.hpp"
 
 namespace rpmem
 {
@@ -53,35 +54,36 @@ std::string line_of(const char *replica_name, std::string_view entry)
 }
 
 // Returns whether the last line has no end: the disk was full, or the machine crashed.
-bool has_torn_line(int fd)
+bool has_torn_line(int fd, off_t size)
 {
-    struct stat facts {
-    };
     char last = '\0';
-    return fstat(fd, &facts) == 0 && facts.st_size > 0 && (pread(fd, &last, 1, facts.st_size - 1) != 1 || last != '\n');
+    return size > 0 && (pread(fd, &last, 1, size - 1) != 1 || last != '\n');
 }
 
-// Appends a durable line with one write, because other processes append to the file too. Returns 0 or an errno value.
-int append_line(const std::string &file, std::string line)
+// Appends a durable line with one write, because other processes append to the file too. Throws replica::file_error.
+void append_line(const std::string &file, std::string line)
 {
-    const replica::fd_owner opened(open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-    if (!opened.valid())
-        return errno;
-    if (has_torn_line(opened.get()))
+    const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    const replica::fd_owner opened(open(file.c_str(), flags, 0600));
+    const off_t size = replica::check_text_file(opened).st_size;
+    if (has_torn_line(opened.get(), size))
         line.insert(0, "\n");
+    errno = ENOSPC; // reason of a short write
     const ssize_t written = write(opened.get(), line.data(), line.size());
-    if (written >= 0 && static_cast<std::size_t>(written) != line.size())
-        return ENOSPC;
     // A character device such as /dev/null cannot be synchronized.
-    return written >= 0 && (fdatasync(opened.get()) == 0 || errno == EINVAL) ? 0 : errno;
+    if (written != static_cast<ssize_t>(line.size()) || (fdatasync(opened.get()) != 0 && errno != EINVAL))
+        throw replica::file_error(errno, std::strerror(errno));
 }
 
 void append(const char *replica_name, std::string_view entry)
 {
     const std::string file = state_file();
     make_directories_of(file);
-    if (const int error = append_line(file, line_of(replica_name, entry)); error != 0)
-        log_line(log_level::error, "cannot write the state file '%s': %s", file.c_str(), std::strerror(error));
+    try {
+        append_line(file, line_of(replica_name, entry));
+    } catch (const replica::file_error &error) {
+        log_line(log_level::error, "cannot write the state file '%s': %s", file.c_str(), error.what());
+    }
 }
 
 // Returns the entry of a line, or an empty string if the line belongs to another replica.
@@ -101,16 +103,20 @@ std::string_view entry_of(std::string_view line, std::string_view replica_name)
     return line;
 }
 
-// Opens the state file. Returns an errno value if the file exists but cannot be read, otherwise 0. A program without
-// search permission on the directory has never written the file.
-int open_state_file(std::FILE **to)
+// Returns the text of the state file, or an empty string if it does not exist. A program without search permission on
+// the directory has never written the file. Throws replica::file_error.
+std::string read_state_file()
 {
     const std::string file = state_file();
-    *to = std::fopen(file.c_str(), "re");
-    const int error = errno;
-    struct stat facts {
-    };
-    return *to != nullptr || stat(file.c_str(), &facts) != 0 ? 0 : error;
+    try {
+        return replica::read_text_file(file);
+    } catch (const replica::file_error &) {
+        struct stat facts {
+        };
+        if (stat(file.c_str(), &facts) != 0)
+            return "";
+        throw;
+    }
 }
 
 void record_end(const char *replica_name, std::string_view entry)
@@ -139,25 +145,21 @@ void record_removed(const char *replica_name)
 
 int recorded_fault(const char *replica_name, replica::error_text *reason)
 {
-    std::FILE *file = nullptr;
-    int error = open_state_file(&file);
-    char line[1024];
-    while (file != nullptr && std::fgets(line, sizeof(line), file) != nullptr) {
-        line[std::strcspn(line, "\n")] = '\0';
-        const std::string_view entry = entry_of(line, replica_name);
-        if (entry.empty())
-            continue;
-        error = entry == rebuilt || entry == removed ? 0 : ESTALE;
-        reason->format("replica out of date since %.20s: %s (recreate it, for example with pmempool sync)", line,
-                entry.data());
+    int error = 0;
+    try {
+        std::istringstream lines(read_state_file());
+        for (std::string line; std::getline(lines, line);) {
+            const std::string_view entry = entry_of(line, replica_name);
+            if (entry.empty())
+                continue;
+            error = entry == rebuilt || entry == removed ? 0 : ESTALE;
+            reason->format("replica out of date since %.20s: %s (recreate it, for example with pmempool sync)",
+                    line.c_str(), entry.data());
+        }
+    } catch (const replica::file_error &failed) {
+        error = failed.os_errno();
+        reason->format("state file '%s': cannot read: %s (replica state unknown)", state_file().c_str(), failed.what());
     }
-    if (file != nullptr && std::ferror(file) != 0)
-        error = errno;
-    if (file != nullptr)
-        std::fclose(file);
-    if (error != 0 && error != ESTALE)
-        reason->format(
-                "state file '%s': cannot read: %s (replica state unknown)", state_file().c_str(), std::strerror(error));
     return error;
 }
 

@@ -4,10 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include "fd_owner.hpp"
 
 namespace replica
 {
@@ -24,15 +21,21 @@ file_error system_error()
 
 } // namespace
 
-std::string read_text_file(const std::string &path, readable_by users)
+struct stat check_text_file(const fd_owner &file)
 {
-    const fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat found {
     };
     if (!file.valid() || fstat(file.get(), &found) != 0)
         throw system_error();
     if (!S_ISREG(found.st_mode) && !S_ISCHR(found.st_mode))
         throw file_error(EINVAL, "not a regular file");
+    return found;
+}
+
+std::string read_text_file(const std::string &path, readable_by users)
+{
+    const fd_owner file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    const struct stat found = check_text_file(file);
     if (users == readable_by::owner && (found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
         throw file_error(EACCES, "accessible to other users (chmod 600)");
     std::string text(max_file_size + 1, '\0');

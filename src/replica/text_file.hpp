@@ -3,6 +3,9 @@
 
 #include <stdexcept>
 #include <string>
+#include <sys/stat.h>
+
+#include "fd_owner.hpp"
 
 namespace replica
 {
@@ -22,6 +25,10 @@ enum class readable_by {
     any,
     owner // the file contains a secret
 };
+
+// Returns the facts of an opened file. Throws file_error if it was not opened, or is neither a regular file nor a
+// character device.
+struct stat check_text_file(const fd_owner &file);
 
 // Reads a file of at most 1 MiB without waiting for a writer of a named pipe, which is rejected. A character device is
 // accepted: /dev/null is an empty file. Throws file_error.

@@ -289,6 +289,18 @@ class Tool(MirrorTest):
         self.assertEqual(remove.wait(LIMIT_S), 0)
         self.assertEqual(host.read_text(), re.sub("target 2.*\n", "", text) + "# kept\n")
 
+    def test_a_set_file_that_cannot_be_written_stays(self):
+        host = self.created(self.target(), self.target())
+        text = host.read_text() + "# the targets\n" * (32 << 10)
+        host.write_text(text)
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(text) - 1000, len(text) - 1000))
+        self.refused(1, "copies changed, but cannot write .*: File too large .remove the line of target 2", "remove", host, 2,
+                     preexec_fn=limit)
+        self.assertEqual((host.read_text(), list(host.parent.glob("set.*"))), (text, []))
+
     def test_a_signal_stops_it_and_it_continues_later(self):
         a = self.target()
         host = self.created(a)

@@ -20,11 +20,7 @@
 
 #include <librpma.h>
 
-FILE *__real_fopen(const char *path, const char *mode);
-/* The test itself must open files without injected failures. */
-#define fopen __real_fopen
 #include "support.h"
-#undef fopen
 
 enum {
     HANG_LIMIT_S = 120,
@@ -63,12 +59,6 @@ static int fail_with(int error, int result)
 static void *no_memory(void)
 {
     errno = ENOMEM;
-    return NULL;
-}
-
-static FILE *no_file(void)
-{
-    errno = EMFILE;
     return NULL;
 }
 
@@ -159,7 +149,6 @@ void IN_THREAD(__wrap_, START_THREAD)(void *thread, void *state, void (*depends)
         no_thread();
     IN_THREAD(__real_, START_THREAD)(thread, state, depends);
 }
-STAND_IN(FILE *, fopen, (const char *path, const char *mode), (path, mode), no_file())
 STAND_IN(
         int, poll, (struct pollfd * fds, nfds_t count, int timeout_ms), (fds, count, timeout_ms), fail_with(ENOMEM, -1))
 STAND_IN(ssize_t, send, (int fd, const void *bytes, size_t size, int flags), (fd, bytes, size, flags),
