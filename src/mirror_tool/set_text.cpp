@@ -27,13 +27,6 @@ namespace
             exit_failed);
 }
 
-std::string read(const std::string &path)
-{
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-}
-
 // Lock of a set file that other administrators may replace. Fails after 10 s, because its holder can be stopped.
 class set_file_lock
 {
@@ -71,6 +64,18 @@ private:
     int fd_ = -1;
 };
 
+// Writes the whole text. Returns false with errno.
+bool write_all(int fd, std::string_view text)
+{
+    while (!text.empty()) {
+        const ssize_t written = write(fd, text.data(), text.size());
+        if (written < 0)
+            return false;
+        text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+}
+
 // Replaces a file atomically: a concurrent reader gets the old or the new content.
 bool replace(const std::string &path, const std::string &text)
 {
@@ -82,9 +87,9 @@ bool replace(const std::string &path, const std::string &text)
     const int fd = stat(real.c_str(), &before) == 0 ? mkstemp(temporary.data()) : -1;
     if (fd < 0)
         return false;
-    const bool replaced = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                          fchown(fd, before.st_uid, before.st_gid) == 0 && fchmod(fd, before.st_mode & 07777) == 0 &&
-                          fsync(fd) == 0 && rename(temporary.c_str(), real.c_str()) == 0;
+    const bool replaced = write_all(fd, text) && fchown(fd, before.st_uid, before.st_gid) == 0 &&
+                          fchmod(fd, before.st_mode & 07777) == 0 && fsync(fd) == 0 &&
+                          rename(temporary.c_str(), real.c_str()) == 0;
     const int reason = errno;
     close(fd);
     if (!replaced)
@@ -99,7 +104,9 @@ bool edit(const std::string &path, F change)
 {
     set_file_lock holder;
     errno = holder.lock(path);
-    return errno == 0 && replace(path, change(read(path)));
+    std::ostringstream text;
+    // The stream fails if it reads nothing, or not the whole file.
+    return errno == 0 && text << std::ifstream(path).rdbuf() && replace(path, change(text.str()));
 }
 
 } // namespace
