@@ -2,6 +2,7 @@
 #include "attach.hpp"
 
 #include "failure.hpp"
+#include "status.hpp"
 
 namespace mirror
 {
@@ -21,7 +22,8 @@ std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const 
         throw system_failure("cannot create an event", error);
     replica::error_text reason;
     if (const int error = created->open(target, params, until, &reason); error != 0)
-        throw failure(RPMA_MIRROR_E_CONNECTION, "target " + to.name() + ": " + reason.c_str(), error);
+        throw failure(replica::is_local_shortage(error) ? RPMA_MIRROR_E_SYSTEM : RPMA_MIRROR_E_CONNECTION,
+                "target " + to.name() + ": " + reason.c_str(), error);
     return created;
 }
 

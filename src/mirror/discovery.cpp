@@ -20,6 +20,14 @@ std::uint64_t epoch_of_time()
     return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
+// Returns whether the error concerns the whole set or this process, not one copy. A process that lacks descriptors or
+// memory does not know whether a target is reachable.
+bool concerns_whole_set(int code)
+{
+    return code == RPMA_MIRROR_E_FENCED || code == RPMA_MIRROR_E_LEVEL_TOO_LOW || code == RPMA_MIRROR_E_CANCELED ||
+           code == RPMA_MIRROR_E_SYSTEM || code == RPMA_MIRROR_E_NOMEM;
+}
+
 } // namespace
 
 discovery::discovery(set_parts &of)
@@ -59,10 +67,8 @@ void discovery::each_in_parallel(std::uint32_t copies, scope awaited, const dead
         return awaited == scope::needed &&
                group::has_required(newest_, required_targets(newest_), copies, responded, local_is_newest());
     });
-    // These errors concern the whole set, not one copy.
     for (const auto &c : copies_)
-        if (c && (c->last_error == RPMA_MIRROR_E_FENCED || c->last_error == RPMA_MIRROR_E_LEVEL_TOO_LOW ||
-                         c->last_error == RPMA_MIRROR_E_CANCELED))
+        if (c && concerns_whole_set(c->last_error))
             throw *c->error;
 }
 

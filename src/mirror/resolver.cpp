@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include "failure.hpp"
+#include "status.hpp"
 #include "step.hpp"
 
 namespace mirror
@@ -38,12 +39,14 @@ struct lookup {
         hints.ai_socktype = SOCK_STREAM;
         addrinfo *list = nullptr;
         error = getaddrinfo(to.address.c_str(), to.port.c_str(), &hints, &list);
+        os_errno = error == EAI_SYSTEM ? errno : error == EAI_MEMORY ? ENOMEM : 0;
         found.reset(list);
     }
 
     const target_settings to;
     replica::loss finished; // declared at the end of the thread's work
     int error = 0;          // error code of getaddrinfo(3)
+    int os_errno = 0;       // of a system error, or 0
     address_info found;
 };
 
@@ -68,6 +71,8 @@ address_info resolve(const target_settings &to, const replica::deadline &until)
                             " ms (use the address, or check the name server)",
                     ETIMEDOUT);
     }
+    if (replica::is_local_shortage(request->os_errno))
+        throw system_failure("target " + to.name() + ": cannot look up the host name", request->os_errno);
     if (request->error != 0)
         throw failure(RPMA_MIRROR_E_CONNECTION, "target " + to.name() + ": " + gai_strerror(request->error));
     return std::move(request->found);

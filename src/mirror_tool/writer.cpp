@@ -63,8 +63,8 @@ public:
         if (!connected && error == EAGAIN)
             fail_unresponsive();
         if (!connected)
-            throw failure(fmt::format("{}cannot connect to {}: {} (use the user of the program)", program, path,
-                                  std::strerror(error)),
+            throw failure(fmt::format("{}cannot connect to {}: {}{}", program, path, std::strerror(error),
+                                  error == EACCES || error == EPERM ? " (use the user of the program)" : ""),
                     exit_failed);
         // If the program has exited, a child that it forked can keep its socket open.
         return peer() <= 0 || kill(peer(), 0) == 0 || errno != ESRCH;

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <poll.h>
 
+#include "status.hpp"
+
 namespace replica
 {
 
@@ -15,6 +17,12 @@ constexpr int polls_before_sleep = 4000;
 constexpr std::size_t memory_alignment = 4096;
 
 } // namespace
+
+int shortage_or(int other, int result)
+{
+    const int error = result == RPMA_E_NOMEM ? ENOMEM : result == RPMA_E_PROVIDER ? errno : 0;
+    return is_local_shortage(error) ? error : other;
+}
 
 int lane_memory::allocate(rpma_peer *peer, std::uint32_t window)
 {
@@ -46,7 +54,7 @@ int lane_connection::connect(data_path &path, const char *address, const char *p
     const int result = rpma_conn_req_new(path.peer, address, port, cfg, &request);
     rpma_conn_cfg_delete(&cfg);
     if (result != 0)
-        return ECONNREFUSED;
+        return shortage_or(ECONNREFUSED, result);
     for (std::uint32_t slot = 0; slot < path.window; ++slot) {
         if (rpma_conn_req_recv(request, memory_.registered(), memory_.response_at(slot), lane_response_size,
                     reinterpret_cast<const void *>(posted::response)) != 0) {
@@ -55,7 +63,8 @@ int lane_connection::connect(data_path &path, const char *address, const char *p
         }
     }
     const rpma_conn_private_data data{const_cast<std::byte *>(proof.data()), static_cast<std::uint8_t>(proof.size())};
-    return rpma_conn_req_connect(&request, &data, &conn_) == 0 ? 0 : ECONNREFUSED;
+    const int connecting = rpma_conn_req_connect(&request, &data, &conn_);
+    return connecting == 0 ? 0 : shortage_or(ECONNREFUSED, connecting);
 }
 
 int lane_connection::connected(const deadline &until)

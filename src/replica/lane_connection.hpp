@@ -44,6 +44,9 @@ struct data_path {
     }
 };
 
+// Returns the error of a failed call of librpma if this process lacks resources, otherwise `other`.
+int shortage_or(int other, int result);
+
 // Registered memory of a lane: a ring of requests, a ring of responses, and a buffer for reads.
 class lane_memory
 {

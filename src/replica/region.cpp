@@ -7,6 +7,8 @@
 #include <cstring>
 #include <new>
 
+#include "status.hpp"
+
 namespace replica
 {
 
@@ -39,15 +41,20 @@ int connect_lane(region_lane &lane, data_path &path, const wire::region &target,
     return lane.connect(path, target.address().c_str(), port, make_epoch_proof(session, number, epoch));
 }
 
-// Returns the device that reaches the target: one of the target's kind, otherwise one of another allowed kind, or NULL.
-ibv_context *find_device(const char *address, std::uint32_t allowed, std::uint32_t target_kind)
+// Returns the device that reaches the target: one of the target's kind, otherwise one of another allowed kind, or NULL
+// with the error.
+ibv_context *find_device(const char *address, std::uint32_t allowed, std::uint32_t target_kind, int *error)
 {
+    *error = ENOMEDIUM;
     for (const std::uint32_t kind : kinds_to_try(allowed, target_kind)) {
         ibv_context *found = nullptr;
         const rpma_device_kind rpma_kind = kind == device_software ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL;
-        if (kind != 0 &&
-                rpma_utils_get_ibv_context_by_kind(address, RPMA_UTIL_IBV_CONTEXT_REMOTE, rpma_kind, &found) == 0)
+        if (kind == 0)
+            continue;
+        const int result = rpma_utils_get_ibv_context_by_kind(address, RPMA_UTIL_IBV_CONTEXT_REMOTE, rpma_kind, &found);
+        if (result == 0)
             return found;
+        *error = shortage_or(*error, result);
     }
     return nullptr;
 }
@@ -67,16 +74,22 @@ int region::open(const wire::region &target, const settings &params, const deadl
 
 int region::prepare_peer(const wire::region &target, const settings &params, error_text *reason)
 {
-    ibv_context *const device = find_device(target.address().c_str(), params.devices, target.device());
+    int error = 0;
+    ibv_context *const device = find_device(target.address().c_str(), params.devices, target.device(), &error);
+    if (is_local_shortage(error))
+        return fail(reason, error, "cannot open the RDMA device that reaches %s: %s", target.address().c_str(),
+                std::strerror(error));
     if (device == nullptr)
         return fail(reason, ENOMEDIUM, "RDMA device that reaches %s not found%s", target.address().c_str(),
                 (params.devices & device_software) != 0 ? " (install softrdma)" : "");
-    if (rpma_peer_new(device, &path_.peer) != 0)
-        return fail(reason, ENOMEDIUM, "RDMA device that reaches %s: cannot be used", target.address().c_str());
+    if (const int result = rpma_peer_new(device, &path_.peer); result != 0)
+        return fail(reason, shortage_or(ENOMEDIUM, result), "RDMA device that reaches %s: cannot be used",
+                target.address().c_str());
     address_ = params.address;
     size_ = params.size;
     usage_ = RPMA_MR_USAGE_WRITE_SRC | (params.fetches ? RPMA_MR_USAGE_READ_DST : 0);
-    if (const int error = register_memory(size_, &path_.region, reason); error != 0)
+    error = register_memory(size_, &path_.region, reason);
+    if (error != 0)
         return error;
     const auto remote = [](const std::string &descriptor, rpma_mr_remote **to) {
         return rpma_mr_remote_from_descriptor(descriptor.data(), descriptor.size(), to) == 0;

@@ -67,4 +67,10 @@ constexpr status status_of_errno(int error)
     }
 }
 
+// Returns whether this process or machine lacks resources. No status of a target has such an error.
+constexpr bool is_local_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 } // namespace replica

@@ -301,6 +301,20 @@ class Tool(MirrorTest):
                      preexec_fn=limit)
         self.assertEqual((host.read_text(), list(host.parent.glob("set.*"))), (text, []))
 
+    def test_a_process_without_descriptors_does_not_suggest_force(self):
+        host = self.created(self.target(), self.target())
+        messages = set()
+        for limit in range(3, 200):
+            result = self.tool("resync", host, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+            if result.returncode == 0:
+                break
+            if result.returncode == 77: # the library of the device cannot be loaded
+                continue
+            self.assertNotRegex(result.stderr, "force|running there|unreachable|refused", f"{limit} descriptors")
+            messages.add(re.sub(r"\d+", "N", result.stderr))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex("".join(messages), "target .*: Too many open files")
+
     def test_a_signal_stops_it_and_it_continues_later(self):
         a = self.target()
         host = self.created(a)
