@@ -119,9 +119,11 @@ rpma_mirror_reader::taken_image rpma_mirror_reader::wait_for_image(
             return {replica::from_wire(response.image().record()), response.image().is_consistent(), after_ms};
         after_ms = requested_ms;
         if (until.left_ms() >= 0 && until.left_ms() * 1'000'000L <= pause.tv_nsec)
-            throw failure(RPMA_MIRROR_E_AGAIN, "target " + c.where.name() +
-                                                       ": no consistency point was set in time (the image that was "
-                                                       "read before is still valid)");
+            throw failure(RPMA_MIRROR_E_AGAIN,
+                    "target " + c.where.name() + ": no consistency point was set in time (" +
+                            (image_.address == nullptr ? "open the set and set one, or close it"
+                                                       : "the image that was read before is still valid") +
+                            ")");
         nanosleep(&pause, nullptr);
     }
 }

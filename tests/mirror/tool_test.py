@@ -80,6 +80,7 @@ class Tool(MirrorTest):
         file = self.place / "backup"
         self.refused(1, "not found", "read", there, file)
         self.done("create", here)
+        self.refused(1, "no consistency point was set in time .open the set and set one, or close it", "read", "--timeout", 1, there, file)
         writer = self.writer(here)
         self.mark(writer, "first", 7)
         # Without a point the file is not written, and the one that exists stays.
