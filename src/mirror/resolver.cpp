@@ -46,7 +46,7 @@ struct lookup {
     const target_settings to;
     replica::loss finished; // declared at the end of the thread's work
     int error = 0;          // error code of getaddrinfo(3)
-    int os_errno = 0;       // of a system error, or 0
+    int os_errno = 0;       // errno value of EAI_SYSTEM or EAI_MEMORY
     address_info found;
 };
 
