@@ -11,6 +11,7 @@
 #include "group/batch.hpp"
 #include "group/step.hpp"
 #include "state_file.hpp"
+#include "status.hpp"
 
 using namespace rpmem;
 using group::bit_of;
@@ -277,6 +278,8 @@ int opening::find_in_sync(copy_mask *found) const
             return fail_open(i, EBUSY);
     facts.required = (any ? record_.in_sync : all) & (silent == nullptr ? facts.responded : ~copy_mask{0});
     const group::source_choice choice = group::choose_source(facts);
+    if (choice.obstacle == group::obstacle::silent && replica::is_local_shortage(silent->error))
+        return fail(silent->error, "%s: cannot use a target in sync: %s", silent->name(), silent->reason.c_str());
     if (choice.obstacle == group::obstacle::silent)
         return fail(silent->error, "%s: target in sync is unreachable: %s (restore it or remove it from the list)",
                 silent->name(), silent->reason.c_str());

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 enum {
@@ -197,6 +198,53 @@ DEFINE_TEST(a_removal_fails_with_the_error_of_the_target, NULL, forget)
     assert_fails(rpmem_remove(both, "pool.set", 0), EINVAL);
     assert_int_equal(access(path_of("a", "part"), F_OK), -1);
     assert_int_equal(write_sets(state), 0);
+}
+
+/* Fills the table of descriptors, with close-on-exec, except for the last ones. */
+static void leave_descriptors(int *filled, int count, int available)
+{
+    for (int i = 0; i < count; ++i)
+        filled[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (int i = count; i-- > 0 && available > 0;) {
+        if (filled[i] < 0)
+            continue;
+        close(filled[i]);
+        filled[i] = -1;
+        --available;
+    }
+}
+
+DEFINE_TEST(a_program_without_descriptors_does_not_suggest_to_remove_a_target, NULL, forget)
+{
+    enum {
+        MAX_DESCRIPTORS = 256
+    };
+    create_both();
+    assert_int_equal(rpmem_close(pool), 0);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit limited = {.rlim_cur = MAX_DESCRIPTORS, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limited), 0);
+    unsigned lacking = 0;
+    pool = NULL;
+    for (int available = 0; available < MAX_DESCRIPTORS && pool == NULL; ++available) {
+        int filled[MAX_DESCRIPTORS];
+        leave_descriptors(filled, MAX_DESCRIPTORS, available);
+        unsigned lanes = 1;
+        pool = rpmem_open(both, "pool.set", pool_memory, POOL_SIZE, &lanes, NULL);
+        const int error = errno;
+        for (int i = 0; i < MAX_DESCRIPTORS; ++i)
+            if (filled[i] >= 0)
+                close(filled[i]);
+        if (pool != NULL)
+            break;
+        if (strstr(rpmem_errormsg(), "remove it from the list") != NULL)
+            fail_msg("%d descriptors: %s", available, rpmem_errormsg());
+        lacking += error == EMFILE;
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(rpmem_close(must(pool)), 0);
+    assert_int_not_equal(lacking, 0);
 }
 
 GROUP_FIXTURE(write_sets, NULL)
