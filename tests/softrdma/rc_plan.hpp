@@ -29,9 +29,8 @@ inline constexpr std::uint32_t receive_size = word_size;
 inline constexpr std::uint8_t rnr_retry = 1;
 inline constexpr std::size_t max_plan = 8;
 
-// Objects that all worlds share: a device, and memory of both sides with a slot and a long area for each request.
-struct host {
-    verbs_device device{rc_transport::make};
+// Memory of both sides with a slot and a long area for each request of a plan.
+struct plan_memory {
     struct memory {
         alignas(8) std::array<std::byte, max_plan * slot> slots{};
         std::vector<std::byte> area = std::vector<std::byte>(max_plan * std::size_t{long_size});
@@ -39,18 +38,24 @@ struct host {
         ibv_mr *area_mr = nullptr;
     } requester, responder, receives; // receives: destinations of messages at the responder
 
-    host()
+    explicit plan_memory(protection_domain &pd)
     {
+        const auto add = [&pd](std::byte *at, std::size_t size) {
+            return region_table::instance().add(
+                    &pd, at, size, reinterpret_cast<std::uintptr_t>(at), connected_pair::all_access);
+        };
         for (memory *m : {&requester, &responder, &receives}) {
             m->slots_mr = add(m->slots.data(), m->slots.size());
             m->area_mr = add(m->area.data(), m->area.size());
         }
     }
-    ibv_mr *add(std::byte *at, std::size_t size)
-    {
-        return region_table::instance().add(
-                &device.pd, at, size, reinterpret_cast<std::uintptr_t>(at), connected_pair::all_access);
-    }
+};
+
+// Objects that all worlds share.
+struct host {
+    verbs_device device{rc_transport::make};
+    plan_memory forward{device.pd};
+    plan_memory backward{device.pd}; // requests in the opposite direction
 };
 
 inline host &shared()
@@ -69,12 +74,12 @@ inline std::uint32_t size_of(char request) noexcept
     return is_long(request) ? long_size : request == 'l' ? receive_size + 1 : word_size;
 }
 
-inline std::byte *place(host::memory &m, char request, std::size_t i) noexcept
+inline std::byte *place(plan_memory::memory &m, char request, std::size_t i) noexcept
 {
     return is_long(request) ? m.area.data() + i * long_size : m.slots.data() + i * slot;
 }
 
-inline std::uint64_t address_of(host::memory &m, char request, std::size_t i) noexcept
+inline std::uint64_t address_of(plan_memory::memory &m, char request, std::size_t i) noexcept
 {
     return reinterpret_cast<std::uintptr_t>(place(m, request, i));
 }

@@ -26,7 +26,7 @@ void rc_world::path::transmit(const packet &header, std::span<const iovec> paylo
 
 rc_world::rc_world(const world_options &options) : options_(options), may_congest_(options.congests)
 {
-    host &h = shared();
+    plan_memory &h = shared().forward;
     for (std::size_t i = 0; i < options_.plan.size(); ++i) {
         const char request = options_.plan[i];
         const std::uint32_t size = size_of(request);
@@ -240,7 +240,7 @@ void rc_world::apply(event e)
 
 void rc_world::post(std::size_t count)
 {
-    host &h = shared();
+    plan_memory &h = shared().forward;
     post_batch &batch = *requester_.qp->batch();
     batch.start();
     for (const std::size_t end = posted_ + count; posted_ < end; ++posted_) {
@@ -264,7 +264,7 @@ void rc_world::post(std::size_t count)
 
 void rc_world::post_receive()
 {
-    host::memory &m = shared().receives;
+    plan_memory::memory &m = shared().forward.receives;
     const char as = receive_letter();
     std::byte *const at = place(m, as, receives_posted_);
     at[size_of('S') - 1] = at[size_of(as) - 1] = std::byte{0};
@@ -320,7 +320,7 @@ void rc_world::poll_responder()
     while (responder_.cq->poll(1, &wc) == 1) {
         if (wc.status != IBV_WC_SUCCESS)
             continue;
-        const std::byte *at = place(shared().receives, receive_letter(), wc.wr_id);
+        const std::byte *at = place(shared().forward.receives, receive_letter(), wc.wr_id);
         const auto i = static_cast<std::size_t>(at[wc.byte_len - 1]) - static_cast<std::size_t>(last_byte(0));
         if (i >= posted_ || std::exchange(received_[i], true))
             return report("a message was received that was not sent, or twice");
@@ -367,7 +367,7 @@ void rc_world::check_success(std::size_t i)
 
 bool rc_world::has_effect(std::size_t i) const
 {
-    host &h = shared();
+    plan_memory &h = shared().forward;
     const char request = options_.plan[i];
     if (is_send(request))
         return received_[i] || discards_receives_;

@@ -26,8 +26,11 @@ public:
     virtual void transmit(const packet &header, std::span<const iovec> payload, bool more) = 0;
 
     virtual void push() = 0;              // sends delayed segments
-    virtual bool congested() = 0;         // offer no data segment until path_writable()
     virtual std::size_t send_space() = 0; // bytes that can be sent without a copy, if known
+    virtual bool congested() = 0;         // offer no request until path_writable()
+    // Offer no READ response until path_writable(). Responses must not wait for acknowledgments of the peer, which it
+    // sends after its own READ responses.
+    virtual bool responses_congested() { return congested(); }
 
     // Calls packet_receiver::timer_expired() after the delay. Only the latest timer of a path counts.
     virtual void start_timer(std::chrono::microseconds delay) = 0;

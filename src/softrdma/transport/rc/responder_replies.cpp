@@ -122,7 +122,7 @@ bool responder::send_read(reply &r)
     // Few words are copied, which reads them whole. The kernel reads larger payloads once instead of twice.
     std::array<std::byte, 4096> copied;
     do {
-        if (ep_.path == nullptr || ep_.path->congested())
+        if (ep_.path == nullptr || ep_.path->responses_congested())
             return false;
         const std::uint32_t bytes = ep_.next_segment(r.length - r.sent);
         region_pin pin;

@@ -159,7 +159,13 @@ bool connection::congested()
     const lock_guard lock(mutex_);
     const bool is_full = sender_ && sender_->congested();
     was_congested_ = was_congested_ || is_full;
-    return is_full || pauses_;
+    return is_full;
+}
+
+bool connection::responses_congested()
+{
+    const lock_guard lock(mutex_);
+    return pauses_;
 }
 
 void connection::start_timer(std::chrono::microseconds delay)

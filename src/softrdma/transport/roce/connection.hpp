@@ -29,6 +29,7 @@ public:
     void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
     void push() override {}
     bool congested() override;
+    bool responses_congested() override;
     std::size_t send_space() override { return short_segment; }
     void start_timer(std::chrono::microseconds delay) override;
     void start_response_timer(std::chrono::microseconds) override {} // the sender limits the time for responses
