@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <span>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,11 +46,9 @@ void get(byte_reader &from, copy_stamp &s)
         from.get_raw(digest->data(), digest->size());
 }
 
-std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to, copy_stamp &stamp)
+// Returns the sequence number, or 0 if the slot is invalid.
+std::uint64_t decode_slot(std::span<const std::byte, slot_size> bytes, mirror_state &to, copy_stamp &stamp)
 {
-    std::byte bytes[slot_size];
-    if (pread(fd, bytes, slot_size, static_cast<off_t>(number * slot_size)) != slot_size)
-        return 0;
     byte_reader from(bytes);
     char start[sizeof(slot_start)]{};
     from.get_raw(start, sizeof(start));
@@ -64,7 +63,7 @@ std::uint64_t read_slot(int fd, std::uint64_t number, mirror_state &to, copy_sta
     const std::size_t checked_size = slot_size - from.rest().size();
     siphash_result stored{};
     from.get_raw(stored.data(), stored.size());
-    const siphash_result expected = checksum(bytes, checked_size);
+    const siphash_result expected = checksum(bytes.data(), checked_size);
     return std::memcmp(stored.data(), expected.data(), expected.size()) == 0 ? sequence : 0;
 }
 
@@ -148,7 +147,12 @@ int mirror_file::read_slots()
     for (std::uint64_t slot = 0; slot < slots; ++slot) {
         mirror_state found;
         copy_stamp stamp;
-        const std::uint64_t sequence = read_slot(file_.get(), slot, found, stamp);
+        std::byte bytes[slot_size];
+        const ssize_t size = pread(file_.get(), bytes, slot_size, static_cast<off_t>(slot * slot_size));
+        // A slot that cannot be read might have the newest state.
+        if (size < 0)
+            return errno;
+        const std::uint64_t sequence = size == slot_size ? decode_slot(bytes, found, stamp) : 0;
         if (sequence > sequence_) {
             sequence_ = sequence;
             state_ = found;

@@ -5,11 +5,13 @@
 #include "lane_proof.hpp"
 #include "mirror_file.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <string>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -17,6 +19,15 @@
 #include "cmocka_headers.hpp"
 
 using namespace replica;
+
+static off_t unreadable = -1;
+
+// A medium that cannot be read at one offset.
+extern "C" ssize_t pread(int fd, void *to, size_t size, off_t offset)
+{
+    errno = EIO;
+    return offset == unreadable ? -1 : syscall(SYS_pread64, fd, to, size, offset);
+}
 
 namespace
 {
@@ -152,6 +163,23 @@ TEST(a_torn_slot_leaves_the_state_before)
     mirror_file file;
     assert_int_equal(file.open(at.path.c_str()), 0);
     assert_true(file.state() == second);
+}
+
+// The state of the other slot might be older than what the process has reported.
+TEST(a_slot_that_cannot_be_read_is_an_error)
+{
+    const place at;
+    {
+        mirror_file file;
+        assert_int_equal(file.create(at.path.c_str(), some_state()), 0);
+        assert_int_equal(file.store(some_state()), 0);
+    }
+    mirror_state read;
+    unreadable = 0;
+    const int opened = mirror_file().open(at.path.c_str()), got = mirror_file::read(at.path.c_str(), read);
+    unreadable = -1;
+    assert_int_equal(opened, EIO);
+    assert_int_equal(got, EIO);
 }
 
 TEST(a_file_without_a_whole_slot_is_refused)
