@@ -15,8 +15,7 @@
 
 #endif
 
-// Puts a local variable into memory, so that a probe can read it there. Used for a value that must outlive a call on
-// the hot path: the compiler would spill it in any case.
+// Puts a local variable into memory, where a probe can read it. Used for values that outlive a call on the hot path.
 template<class T>
 [[gnu::always_inline]] inline void keep_in_memory([[maybe_unused]] T &value)
 {

@@ -36,8 +36,7 @@ unsigned max_lanes_for_fd_limit(unsigned replicas)
 
 } // namespace
 
-// Runs f() for several targets concurrently and returns those for which it succeeded. The failure of f() is stored in
-// the replica. A single target uses the thread of the caller.
+// Runs f() for several targets concurrently, returns those for which it succeeded, and stores failures in the replicas.
 copy_mask opening::on_each_target(copy_mask of, int timeout_ms, const target_function &f,
         const std::function<bool(copy_mask succeeded)> &is_complete)
 {

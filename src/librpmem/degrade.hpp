@@ -4,8 +4,7 @@
 namespace rpmem
 {
 
-// Reports in the log, in syslog and in the state file that the program continues without the replica
-// (RPMEM_ON_LOSS=degrade, or other targets are left).
+// Reports in the log, in syslog and in the state file that the program continues without the replica.
 void report_degraded(const char *replica_name, int error);
 
 } // namespace rpmem

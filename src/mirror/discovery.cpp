@@ -20,8 +20,7 @@ std::uint64_t epoch_of_time()
     return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
-// Returns whether the error concerns the whole set or this process, not one copy. A process that lacks descriptors or
-// memory does not know whether a target is reachable.
+// Returns whether the error concerns more than one copy. Without descriptors or memory, no target seems reachable.
 bool concerns_whole_set(int code)
 {
     return code == RPMA_MIRROR_E_FENCED || code == RPMA_MIRROR_E_LEVEL_TOO_LOW || code == RPMA_MIRROR_E_CANCELED ||

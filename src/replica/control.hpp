@@ -17,8 +17,7 @@
 #include "short_text.hpp"
 #include "status.hpp"
 
-// Messages of the control channel: their frames, their checks, and the conversion of their parts. control.proto
-// specifies their content, docs/replication.md their order.
+// Messages of the control channel: frames, checks and conversion. control.proto specifies their content.
 namespace replica
 {
 

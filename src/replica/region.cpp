@@ -41,8 +41,7 @@ int connect_lane(region_lane &lane, data_path &path, const wire::region &target,
     return lane.connect(path, target.address().c_str(), port, make_epoch_proof(session, number, epoch));
 }
 
-// Returns the device that reaches the target: one of the target's kind, otherwise one of another allowed kind, or NULL
-// with the error.
+// Returns the device that reaches the target, of its kind if possible, otherwise of an allowed one, or NULL.
 ibv_context *find_device(const char *address, std::uint32_t allowed, std::uint32_t target_kind, int *error)
 {
     *error = ENOMEDIUM;

@@ -9,8 +9,7 @@ constexpr int missed_keep_alives = 2; // number of missed keep-alive intervals a
 // Signals other daemons of this user that have the file open for a client at this address. Returns false if none has.
 bool request_takeover(int file);
 
-// Blocks the signal in this thread and those that it starts. Returns a descriptor that is readable after
-// request_takeover() of another daemon, or -1 on failure.
+// Blocks the signal. Returns a descriptor that is readable after request_takeover() of another daemon, or -1.
 int open_takeover_requests();
 
 // Time within which a signaled daemon exits. A daemon that runs longer is stuck.

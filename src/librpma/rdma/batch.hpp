@@ -13,8 +13,7 @@
 namespace rpma::rdma
 {
 
-// Queue pairs that the operations of a connection post to. While work requests are queued, these are the interfaces of
-// the batch, so that the data path needs no test.
+// Queue pairs that the operations of a connection post to: those of the batch while work requests are queued.
 struct post_targets {
     std::atomic<ibv_qp *> qp;
     std::atomic<ibv_qp_ex *> flush;        // NULL if emulated

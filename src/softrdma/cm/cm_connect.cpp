@@ -60,8 +60,7 @@ int prepare_handshake(cm_id &id, const rdma_conn_param &param, std::size_t field
     return detail::choose_psn(id) ? 0 : EAGAIN;
 }
 
-// Finds the queue pair of the number that the program has given. The connection manager works without one, as for
-// programs that measure it with numbers of no queue pair.
+// Finds the queue pair of the number that the program has given. It is absent in programs that test connections only.
 void find_local_qp(cm_id &id) REQUIRES(lock())
 {
     const auto qp = number_table::instance().find(id.local.qpn);

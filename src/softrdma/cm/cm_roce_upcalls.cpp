@@ -70,8 +70,7 @@ void send_rejection(const roce::udp_flow &flow, const cm_mad &to, std::uint16_t 
     send_message(route_to(flow), m);
 }
 
-// Ends the established connection of a queue pair that requests another one: its host has lost the first one, for
-// example in a restart. Returns false if there is none.
+// Ends the connection of a queue pair that requests another one: its host has lost the first. Returns false without it.
 bool end_stale(const roce::udp_flow &flow, const cm_mad &request) REQUIRES(lock())
 {
     if (request.qpn == 0) // a resolution, or a program without a queue pair

@@ -28,8 +28,7 @@ public:
     virtual void push() = 0;              // sends delayed segments
     virtual std::size_t send_space() = 0; // bytes that can be sent without a copy, if known
     virtual bool congested() = 0;         // offer no request until path_writable()
-    // Offer no READ response until path_writable(). Responses must not wait for acknowledgments of the peer, which it
-    // sends after its own READ responses.
+    // Offer no READ response until path_writable(). They must not wait for acknowledgments, which can follow them.
     virtual bool responses_congested() { return congested(); }
 
     // Calls packet_receiver::timer_expired() after the delay. Only the latest timer of a path counts.

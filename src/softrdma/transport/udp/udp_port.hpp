@@ -17,8 +17,7 @@ struct msghdr;
 namespace softrdma
 {
 
-// A UDP socket on a port chosen by the kernel, for datagram queue pairs, whose numbers contain the port. Processes on
-// one host that share memory use rings instead.
+// A UDP socket on a port that the kernel chooses, for datagram queue pairs, whose numbers contain the port.
 class udp_port : public event_handler, public datagram_peer_owner, public std::enable_shared_from_this<udp_port>
 {
 public:
