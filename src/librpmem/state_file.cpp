@@ -60,7 +60,8 @@ bool has_torn_line(int fd, off_t size)
     return size > 0 && (pread(fd, &last, 1, size - 1) != 1 || last != '\n');
 }
 
-// Appends a durable line with one write, because other processes append to the file too. Throws replica::file_error.
+// Appends a durable line. One write takes the whole line, unless the disk is full: other processes append, too. Throws
+// replica::file_error.
 void append_line(const std::string &file, std::string line)
 {
     const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -68,10 +69,14 @@ void append_line(const std::string &file, std::string line)
     const off_t size = replica::check_text_file(opened).st_size;
     if (has_torn_line(opened.get(), size))
         line.insert(0, "\n");
-    errno = ENOSPC; // reason of a short write
-    const ssize_t written = write(opened.get(), line.data(), line.size());
+    for (std::string_view rest = line; !rest.empty();) {
+        const ssize_t written = write(opened.get(), rest.data(), rest.size());
+        if (written <= 0)
+            throw replica::file_error(errno, std::strerror(errno));
+        rest.remove_prefix(static_cast<std::size_t>(written));
+    }
     // A character device such as /dev/null cannot be synchronized.
-    if (written != static_cast<ssize_t>(line.size()) || (fdatasync(opened.get()) != 0 && errno != EINVAL))
+    if (fdatasync(opened.get()) != 0 && errno != EINVAL)
         throw replica::file_error(errno, std::strerror(errno));
 }
 

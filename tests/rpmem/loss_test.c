@@ -199,7 +199,7 @@ DEFINE_TEST(a_line_that_was_cut_off_does_not_hide_the_next_one, open_pool, no_ch
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
     assert_int_equal(closed, 0);
     assert_false(contains("full", "pool.set on host"));
-    assert_true(contains("library.log", "/full': No space left"));
+    assert_true(contains("library.log", "/full': File too large"));
     lose_replica();
     assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
     assert_int_equal(errno, ESTALE);
