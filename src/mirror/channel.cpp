@@ -82,9 +82,9 @@ replica::fd_owner connect(const target_settings &to, const replica::deadline &un
         ++left;
     for (const addrinfo *at = found.get(); at != nullptr; at = at->ai_next) {
         connection.reset(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        // Limits the time of each address, so that an unresponsive one leaves time for the others.
         if (!connection.valid() && replica::is_local_shortage(errno))
             throw system_failure(name_of(to) + ": cannot create a socket");
+        // Limits the time of each address, so that an unresponsive one leaves time for the others.
         error = connection.valid() ? connect_to(connection.get(), *at, until.share(left--)) : errno;
         if (error == 0) {
             watch_peer(connection.get());
