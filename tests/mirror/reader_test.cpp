@@ -310,6 +310,29 @@ pid_t start_reader(const std::function<void(const std::function<void()> &)> &f)
     return pid;
 }
 
+// Maps the set as soon as the target permits a further reader.
+int map_when_permitted(const rpma_mirror_cfg *cfg, int timeout_ms, rpma_mirror_reader **r)
+{
+    for (;;) {
+        if (const int code = rpma_mirror_map_read_only(cfg, 0, timeout_ms, r); code != RPMA_MIRROR_E_BUSY)
+            return code;
+        usleep(1000);
+    }
+}
+
+// Waits until the target permits no further reader.
+void await_all_readers(const rpma_mirror_cfg *cfg)
+{
+    int code = 0;
+    for (int i = 0; i < enough_ms / 10 && code != RPMA_MIRROR_E_BUSY; ++i) {
+        rpma_mirror_reader *further = nullptr;
+        code = rpma_mirror_map_read_only(cfg, RPMA_MIRROR_F_ANY_TIME, enough_ms, &further);
+        rpma_mirror_unmap_read_only(&further);
+        usleep(10'000);
+    }
+    assert_int_equal(code, RPMA_MIRROR_E_BUSY);
+}
+
 // Readers that are stopped or killed while they wait: the writer continues, and their slots become free.
 TEST(stopped_readers_delay_no_other_process)
 {
@@ -322,19 +345,11 @@ TEST(stopped_readers_delay_no_other_process)
         return start_reader([&](const std::function<void()> &waits) {
             rpma_mirror_reader *r = nullptr;
             waits();
-            while (rpma_mirror_map_read_only(there.get(), 0, 10 * enough_ms, &r) == RPMA_MIRROR_E_BUSY)
-                usleep(1000);
+            (void)map_when_permitted(there.get(), 10 * enough_ms, &r);
         });
     };
     const pid_t stopped = start(), killed = start();
-    rpma_mirror_reader *third = nullptr;
-    int code = 0;
-    for (int i = 0; i < enough_ms / 10 && code != RPMA_MIRROR_E_BUSY; ++i) {
-        code = rpma_mirror_map_read_only(there.get(), RPMA_MIRROR_F_ANY_TIME, enough_ms, &third);
-        rpma_mirror_unmap_read_only(&third);
-        usleep(10'000);
-    }
-    assert_int_equal(code, RPMA_MIRROR_E_BUSY);
+    await_all_readers(there.get());
     kill(stopped, SIGSTOP);
     kill(killed, SIGKILL);
     waitpid(killed, nullptr, 0);
@@ -404,20 +419,12 @@ TEST(a_waiting_reader_follows_a_set_that_grows)
         waits();
         rpma_mirror_reader *r = nullptr;
         auto now = sized<rpma_mirror_image>();
-        int mapped = RPMA_MIRROR_E_BUSY; // while the other process is the only reader
-        while (mapped == RPMA_MIRROR_E_BUSY)
-            mapped = rpma_mirror_map_read_only(there.get(), 0, 20'000, &r);
-        const bool is_read = mapped == 0 && rpma_mirror_get_image(r, &now) == 0 && now.length == 2 * length &&
+        const bool is_read = map_when_permitted(there.get(), 20'000, &r) == 0 && rpma_mirror_get_image(r, &now) == 0 &&
+                             now.length == 2 * length &&
                              std::memcmp(static_cast<const char *>(now.address) + 2 * length - 6, "newest", 6) == 0;
         _exit(is_read ? 0 : 1);
     });
-    rpma_mirror_reader *second = nullptr;
-    int code = 0;
-    for (int i = 0; i < enough_ms / 10 && code != RPMA_MIRROR_E_BUSY; ++i) {
-        code = rpma_mirror_map_read_only(there.get(), 0, 500, &second);
-        usleep(10'000);
-    }
-    assert_int_equal(code, RPMA_MIRROR_E_BUSY);
+    await_all_readers(there.get());
     assert_ok(rpma_mirror_grow(m.get(), 2 * length));
     m.put(2 * length - 6, "newest");
     int status = -1;
