@@ -14,6 +14,7 @@
 #include "fd_owner.hpp"
 #include "log.hpp"
 #include "text_file.hpp"
+#include "write_all.hpp"
 
 namespace rpmem
 {
@@ -69,14 +70,8 @@ void append_line(const std::string &file, std::string line)
     const off_t size = replica::check_text_file(opened).st_size;
     if (has_torn_line(opened.get(), size))
         line.insert(0, "\n");
-    for (std::string_view rest = line; !rest.empty();) {
-        const ssize_t written = write(opened.get(), rest.data(), rest.size());
-        if (written <= 0)
-            throw replica::file_error(errno, std::strerror(errno));
-        rest.remove_prefix(static_cast<std::size_t>(written));
-    }
     // A character device such as /dev/null cannot be synchronized.
-    if (fdatasync(opened.get()) != 0 && errno != EINVAL)
+    if (!write_all(opened.get(), line) || (fdatasync(opened.get()) != 0 && errno != EINVAL))
         throw replica::file_error(errno, std::strerror(errno));
 }
 

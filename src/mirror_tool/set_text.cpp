@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "failure.hpp"
+#include "write_all.hpp"
 
 namespace mirror_tool
 {
@@ -63,18 +64,6 @@ private:
 
     int fd_ = -1;
 };
-
-// Writes the whole text. Returns false with errno.
-bool write_all(int fd, std::string_view text)
-{
-    while (!text.empty()) {
-        const ssize_t written = write(fd, text.data(), text.size());
-        if (written < 0)
-            return false;
-        text.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return true;
-}
 
 // Replaces a file atomically: a concurrent reader gets the old or the new content.
 bool replace(const std::string &path, const std::string &text)

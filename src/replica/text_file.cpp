@@ -38,15 +38,20 @@ std::string read_text_file(const std::string &path, readable_by users)
     const struct stat found = check_text_file(file);
     if (users == readable_by::owner && (found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
         throw file_error(EACCES, "accessible to other users (chmod 600)");
+    return read_text(file);
+}
+
+std::string read_text(const fd_owner &file)
+{
     std::string text(max_file_size + 1, '\0');
     std::size_t size = 0;
     ssize_t got = 1;
-    while (got > 0 && size < text.size()) {
+    while (got != 0 && size < text.size()) {
         got = read(file.get(), &text[size], text.size() - size);
+        if (got < 0 && errno != EINTR)
+            throw system_error();
         size += got > 0 ? static_cast<std::size_t>(got) : 0;
     }
-    if (got < 0)
-        throw system_error();
     if (size > max_file_size)
         throw file_error(EFBIG, "larger than 1 MiB");
     text.resize(size);

@@ -30,6 +30,9 @@ enum class readable_by {
 // character device.
 struct stat check_text_file(const fd_owner &file);
 
+// Reads the rest of a file of at most 1 MiB. Throws file_error.
+std::string read_text(const fd_owner &file);
+
 // Reads a file of at most 1 MiB without waiting for a writer of a named pipe, which is rejected. A character device is
 // accepted: /dev/null is an empty file. Throws file_error.
 std::string read_text_file(const std::string &path, readable_by users = readable_by::any);

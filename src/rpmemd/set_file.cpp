@@ -10,6 +10,7 @@
 #include "fd_owner.hpp"
 #include "failure.hpp"
 #include "set_name.hpp"
+#include "text_file.hpp"
 
 namespace rpmemd
 {
@@ -77,20 +78,11 @@ std::string read_set_file(const std::string &directory, const std::string &name)
         throw failure(EACCES, "set '" + name + "': writable by all users (chmod o-w)");
     if (facts.st_size > static_cast<off_t>(max_file_size))
         throw failure(EINVAL, "set '" + name + "': larger than 1 MiB: not a set file");
-    std::string text(static_cast<std::size_t>(facts.st_size), '\0');
-    std::size_t size = 0;
-    while (size < text.size()) {
-        const ssize_t got = read(file.get(), text.data() + size, text.size() - size);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            throw system_failure("cannot read the set '" + name + "'");
-        if (got == 0)
-            break;
-        size += static_cast<std::size_t>(got);
+    try {
+        return replica::read_text(file);
+    } catch (const replica::file_error &error) {
+        throw failure(error.os_errno(), "cannot read the set '" + name + "': " + error.what());
     }
-    text.resize(size);
-    return text;
 }
 
 poolset read_poolset(const std::string &directory, const std::string &name)
