@@ -41,13 +41,15 @@ int flusher::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::s
 }
 
 // Calls send() for a lane of each target, awaited ones first. `flush` receives the ranges and the tickets to wait for.
+// Returns the deadline of the flush.
 template<class Send>
-void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
-        const deadline &until, posted_flush &flush, failed_copies &failed) noexcept
+flusher::deadline flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
+        posted_flush &flush, failed_copies &failed) noexcept
 {
     flush = {};
     flush.posted_ns = replica::now_ns();
     flush.posted_ms = flush.posted_ns / 1'000'000;
+    const deadline until(settings_.operation_ms, flush.posted_ms);
     for (std::size_t i = 0; i < n; ++i)
         flush.ranges.add({ranges[i].offset, ranges[i].length});
     const auto send_awaited = [&](unsigned copy) {
@@ -77,6 +79,7 @@ void flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n
         else if ((then.awaited & c.bit()) != 0)
             send_awaited(copy);
     });
+    return until;
 }
 
 namespace
@@ -197,8 +200,7 @@ int flusher::flush_once(
     int local_error = 0;
     {
         const std::lock_guard guard(lanes_[lane].lock);
-        const deadline until(settings_.operation_ms);
-        post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, posted, failed);
+        const deadline until = post(lane, ranges, n, ranges_to_send(ranges, n, deep), posted, failed);
         local_error = flush_local_copy(local_, ranges, n, deep);
         await(lane, posted, until, failed);
         completion_.update(lane, lanes_[lane]);
@@ -248,8 +250,7 @@ int flusher::flush_start(
         for (const auto &c : copies_)
             if (c)
                 drop_ticket(*c, posted);
-        const deadline until(settings_.operation_ms);
-        post(lane, ranges, n, ranges_to_send(ranges, n, deep), until, posted, failed);
+        post(lane, ranges, n, ranges_to_send(ranges, n, deep), posted, failed);
         local_error = flush_local_copy(local_, ranges, n, deep);
     }
     const int result = outcome(failed, posted.ranges);
@@ -326,14 +327,13 @@ int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t val
     int local_error = 0;
     {
         const std::lock_guard guard(used.lock);
-        const deadline until(settings_.operation_ms);
         char bytes[sizeof(value)];
         std::memcpy(bytes, &value, sizeof(value));
         const auto send = [&](replica::region_lane &to) {
             const int error = to.flush_word(offset, bytes);
             return error != 0 ? error : to.submit(lane_request_kind::flush);
         };
-        post(lane, &all, 1, send, until, posted, failed);
+        const deadline until = post(lane, &all, 1, send, posted, failed);
         local_error = flush_local_copy(local_, &all, 1, false);
         await(lane, posted, until, failed);
         completion_.update(lane, used);

@@ -66,8 +66,8 @@ private:
     using range = replica::range;
 
     template<class Send>
-    void post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send, const deadline &until,
-            posted_flush &flush, failed_copies &failed) noexcept;
+    deadline post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send, posted_flush &flush,
+            failed_copies &failed) noexcept;
     int on_local_copy_error(int error) noexcept;
     void await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept;
     void record_confirmation(

@@ -47,10 +47,12 @@ struct counters {
 
     void add_flush(const rpma_mirror_range *flushed, std::size_t n) noexcept
     {
+        std::uint64_t length = 0;
+        for (std::size_t i = 0; i < n; ++i)
+            length += flushed[i].length;
         ++flushes;
         ranges += n;
-        for (std::size_t i = 0; i < n; ++i)
-            bytes += flushed[i].length;
+        bytes += length;
     }
 };
 

@@ -24,7 +24,8 @@ inline std::int64_t now_ms()
 class deadline
 {
 public:
-    explicit deadline(int timeout_ms) : at_(timeout_ms == 0 ? never : now_ms() + timeout_ms) {}
+    explicit deadline(int timeout_ms) : deadline(timeout_ms, timeout_ms == 0 ? 0 : now_ms()) {}
+    deadline(int timeout_ms, std::int64_t start_ms) : at_(timeout_ms == 0 ? never : start_ms + timeout_ms) {}
     // Copies a deadline and lets it end when `interrupt_fd` becomes readable. Waits for a descriptor poll both.
     deadline(const deadline &original, int interrupt_fd) : at_(original.at_), interrupt_fd_(interrupt_fd) {}
 
