@@ -172,20 +172,33 @@ bool local_copy::open_file()
     return is_device;
 }
 
+void local_copy::check_identity(int file)
+{
+    const replica::copy_stamp &stored = file_->stamp();
+    const bool is_closed = state().committed.closed;
+    if (stored.size == 0 || (is_closed && stored.has_size()))
+        return;
+    if (!replica::has_stamp(std::span(&file, 1), state().length, stored))
+        match_ = replica::stamp_match::changed;
+    else if (is_closed)
+        match_ = replica::stamp_match::unknown;
+}
+
+void local_copy::check_identity()
+{
+    if (const replica::fd_owner file(::open(settings_.local_path.c_str(), O_RDONLY | O_CLOEXEC)); file.valid())
+        check_identity(file.get());
+}
+
 // Compares the file with its stamp. A crashed writer leaves changed times and content, but the same file.
 void local_copy::check_stamp()
 {
     const int files[] = {data_.get()};
     const replica::copy_stamp &stored = file_->stamp();
     const replica::mirror_record &record = state().committed;
-    if (stored.size == replica::copy_stamp::unknown_size)
-        match_ = !replica::has_stamp(files, length_, stored) ? replica::stamp_match::changed
-                 : record.closed                             ? replica::stamp_match::unknown
-                                                             : replica::stamp_match::same;
-    else if (record.closed)
+    check_identity(data_.get());
+    if (record.closed && stored.size != replica::copy_stamp::unknown_size)
         match_ = replica::match(stored, replica::stamp_content(files, {address(), length_}, record.epoch));
-    else if (stored.size != 0 && !replica::has_stamp(files, length_, stored))
-        match_ = replica::stamp_match::changed;
 }
 
 void local_copy::make_data(std::uint64_t length)
@@ -237,8 +250,8 @@ void local_copy::store(const replica::mirror_state &next)
     const int files[] = {data_.get()};
     const replica::mirror_record &committed = state().committed;
     replica::copy_stamp stamp = file_->stamp();
-    // Updates the stamp only with a new record, not with a promise.
-    if (data_.valid() && next.committed != committed && !extending_) {
+    // Updates the stamp only with a new record, not with a promise. A file that changed keeps it until accept().
+    if (data_.valid() && match_ == replica::stamp_match::same && next.committed != committed && !extending_) {
         if (!next.committed.closed)
             stamp = replica::stamp_files(files, length_);
         else if (!committed.closed)
@@ -291,8 +304,9 @@ void local_copy::extend(std::uint64_t length, membership &state_lock)
     {
         const std::lock_guard guard(state_lock);
         begin = state().length;
-        has_stamp = file_ && file_->stamp().size != 0 && match_ == replica::stamp_match::same;
-        if (file_ && file_->stamp().size != 0 && match_ != replica::stamp_match::changed) {
+        meanwhile = file_ ? file_->stamp() : replica::copy_stamp();
+        has_stamp = meanwhile.size != 0 && match_ == replica::stamp_match::same;
+        if (meanwhile.size != 0 && match_ != replica::stamp_match::changed) {
             const int files[] = {data_.get()};
             meanwhile = replica::stamp_inodes(files);
         }
@@ -351,10 +365,8 @@ void local_copy::set_length(std::uint64_t length)
         return;
     }
     const replica::copy_stamp &stored = file_->stamp();
-    write_state(*file_, settings_.state_path, next,
-            reserved_ == 0      ? replica::copy_stamp()
-            : stored.has_size() ? current_stamp(length)
-                                : stored);
+    const bool is_same = reserved_ != 0 && match_ == replica::stamp_match::same;
+    write_state(*file_, settings_.state_path, next, is_same && stored.has_size() ? current_stamp(length) : stored);
 }
 
 void local_copy::adopt(void *address, std::uint64_t length)

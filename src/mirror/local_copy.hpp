@@ -51,8 +51,12 @@ public:
     void check_extension(std::uint64_t length) const;
     rpma_mirror_level level() const;
 
-    // Result of comparing the file with the stamp in the state. Valid after map() or adopt().
+    // Compares the inode with that in the stamp, which needs no mapping, unless the set was closed.
+    void check_identity();
+    // Result of comparing the file with the stamp in the state. Complete after map() or adopt().
     replica::stamp_match match() const { return match_; }
+    // Declares that the file has the content of the set, after its resync. The next record stores its stamp.
+    void accept() { match_ = replica::stamp_match::same; }
 
     const replica::mirror_state &state() const { return file_ ? file_->state() : volatile_state_; }
     void store(const replica::mirror_state &next);
@@ -70,6 +74,7 @@ public:
 private:
     replica::copy_stamp current_stamp(std::uint64_t length) const;
     bool open_file();
+    void check_identity(int file);
     void check_stamp();
 
     const settings &settings_;

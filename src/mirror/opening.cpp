@@ -17,6 +17,8 @@ bool opening::open_local_copy()
     if (!local_.open_state())
         return false;
     check_local_copy();
+    // Excludes a replaced file as the source, whose length is needed before the file is mapped.
+    local_.check_identity();
     membership_.writer.set = local_.state().set;
     newest_ = local_.state().committed;
     return true;
@@ -170,6 +172,7 @@ void opening::commit_first_record(bool force)
     const bool has_newest = source_ == settings_.local_number || (newest_.in_sync >> source_ & 1) != 0;
     first.mark = has_newest ? newest_.mark : copies_[source_]->last_state.committed.mark;
     const auto needed = static_cast<std::uint16_t>(force ? 0 : needed_);
+    local_.accept();
     const std::lock_guard guard(membership_);
     membership_.commit_record(first, needed, needed);
     membership_.set_roles(membership_.synced_targets(), 0);

@@ -28,6 +28,7 @@ const std::string growing = "max-length 24M\nlanes 5\n";
 
 std::size_t max_registered = SIZE_MAX;
 
+namespace fs = std::filesystem;
 using targets_of_set = std::vector<const target *>;
 
 // Creates a set whose targets can extend their parts.
@@ -281,6 +282,32 @@ TEST(a_copy_that_was_evicted_grows_later)
     opened next(cfg.get());
     assert_int_equal(next.state().in_sync, 7);
     close_and_check(next, cfg.get(), h, {&a, &b});
+}
+
+// The opening resynchronizes the first file that replaces the local copy, which is then recognized like any other.
+FIXTURE_TEST(growable<one>, a_file_that_is_replaced_before_and_after_the_growth_is_no_source)
+{
+    const std::string home = h.where.path + "/home", backup = home + ".backup";
+    {
+        opened m(cfg.get());
+        m.put(0, "old");
+        m.close();
+    }
+    fs::copy_file(home, backup);
+    fs::rename(backup, home);
+    auto use_and_die = [&] {
+        const opened m(cfg.get());
+        assert_int_equal(m.report().reason, RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
+        assert_ok(rpma_mirror_grow(m.get(), 2 * length));
+        fs::copy_file(home, backup);
+        m.put(0, "new");
+        kill(getpid(), SIGKILL);
+    };
+    in_process_that_dies([](void *f) { (*static_cast<decltype(use_and_die) *>(f))(); }, &use_and_die);
+    fs::rename(backup, home);
+    const opened m(cfg.get());
+    assert_int_equal(m.report().reason, RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
+    assert_memory_equal(m.address(), "new", 3);
 }
 
 // A target that was removed, or whose addition was interrupted, has a copy with the length of that time.

@@ -39,7 +39,7 @@ MUTANTS = [
     ("force_needs_the_source", "mirror/resync_copies.cpp", "        choose_source(force);\n    }\n    // Flushes the local copy", "        choose_source(force && !@);\n    }\n    // Flushes the local copy"),
     ("force_with_the_next_epoch", "mirror/discovery.cpp", "overrides ? epoch_of_time()", "overrides && !@ ? epoch_of_time()"),
     ("trust_changed_file", "replica/group/membership.cpp", "if (is_newest && (facts", "if (is_newest && (@ || facts"),
-    ("trust_other_file", "mirror/local_copy.cpp", "else if (stored.size != 0 && !replica::has_stamp(", "else if (!@ && stored.size != 0 && !replica::has_stamp("),
+    ("trust_other_file", "mirror/local_copy.cpp", "if (!replica::has_stamp(std::span", "if (!@ && !replica::has_stamp(std::span"),
     ("trust_changed_parts", "rpmemd/mirror_set.cpp", "(higher && copy_.has_changed", "(higher && !@ && copy_.has_changed"),
     ("trust_changed_parts_of_the_arbiters_record", "mirror/discovery.cpp", "(has_newest || (required", "(has_newest || (!@ && required"),
     ("mark_of_no_one", "mirror/opening.cpp", "first.mark = has_newest ?", "first.mark = @ ? 0 : has_newest ?"),
