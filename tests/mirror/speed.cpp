@@ -2,6 +2,7 @@
 // Prints the durations of flushes of mirrored sets on this machine, as medians, and as multiples of the underlying
 // operations in the same run. Not a test: docs/replication.md describes how to run it.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -10,7 +11,9 @@
 #include <functional>
 #include <random>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include <librpma.h>
 #include <librpmem.h>
@@ -22,7 +25,7 @@ namespace
 {
 
 constexpr std::size_t small_size = 512, page = 4096, rounds = 1000, batches = 5;
-constexpr std::size_t big_set = 64 << 20;
+constexpr std::size_t big_set = 64 << 20, huge_set = 1 << 30;
 
 using clock_type = std::chrono::steady_clock;
 
@@ -31,10 +34,15 @@ double seconds_since(clock_type::time_point start)
     return std::chrono::duration<double>(clock_type::now() - start).count();
 }
 
-double median(std::vector<double> of)
+double percentile(std::vector<double> of, std::size_t percent)
 {
     std::ranges::sort(of);
-    return of[of.size() / 2];
+    return of[of.size() * percent / 100];
+}
+
+double median(const std::vector<double> &of)
+{
+    return percentile(of, 50);
 }
 
 #define must(call)                                                                                                     \
@@ -320,6 +328,58 @@ rates measure_return()
     return found;
 }
 
+// Seconds of an opening of 1 GiB after the writer was killed. Both copies have all pages.
+double measure_failover()
+{
+    const made_set set(1, huge_set);
+    opened first(set.cfg.get());
+    std::memset(first.address(), 1, huge_set);
+    must(first.flush(0, huge_set));
+    first.close();
+    std::vector<double> seconds;
+    for (int i = 0; i < 3; ++i) {
+        crash(set);
+        std::uint64_t compared = 0, sent = 0;
+        seconds.push_back(to_open(set, compared, sent));
+        must(compared != huge_set);
+    }
+    return median(seconds);
+}
+
+// The 99th percentile of flushes of 4 KiB in us, alone and during the resync of another target that differs completely.
+std::pair<double, double> measure_beside_resync()
+{
+    made_set set(2, big_set);
+    const opened o(set.cfg.get());
+    set.targets[1].kill();
+    o.expect(RPMA_MIRROR_EVENT_EVICTED);
+    std::vector<double> alone, beside;
+    std::size_t round = 0;
+    const auto flush_into = [&](std::vector<double> &us) {
+        const auto start = clock_type::now();
+        flush_page(o.get(), round++);
+        us.push_back(seconds_since(start) * 1e6);
+    };
+    for (int i = 0; i < 5; ++i) {
+        for (std::size_t at = 0; at < big_set; at += 64)
+            ++o.address()[at];
+        must(o.flush(0, big_set));
+        for (std::size_t j = 0; j < rounds; ++j)
+            flush_into(alone);
+        set.targets[1].start();
+        std::atomic<bool> done = false;
+        std::jthread resync([&] {
+            must(rpma_mirror_resync(o.get(), 2, nullptr));
+            done = true;
+        });
+        while (!done)
+            flush_into(beside);
+        set.targets[1].kill();
+        o.expect(RPMA_MIRROR_EVENT_EVICTED);
+    }
+    return {percentile(alone, 99), percentile(beside, 99)};
+}
+
 // Throughput of the network, then of the target's memory.
 double measure_network()
 {
@@ -344,6 +404,8 @@ int main()
     std::printf("SOFTRDMA_TRANSPORT %s\n\n", path == nullptr ? "not set: through memory of the same host" : path);
     const rates opening = measure_opening();
     const rates back = measure_return();
+    const double failover = measure_failover();
+    const auto [alone, beside] = measure_beside_resync();
     connect_plain(std::getenv("RPMEM_TEST_DIR"), memory);
     unsigned lanes = 1;
     pool = rpmem_create("local:", "plain.set", memory, length, &lanes, nullptr);
@@ -364,5 +426,8 @@ int main()
     std::printf("%-60s %6.2f\n", "resync of all of it, GB/s", back.resync);
     std::printf("%-60s %6.2f\n", "rpma_write + rpma_flush of 1 MiB each, GB/s", network);
     std::printf("%-60s %6.2f\n", "resync of all of it / rpma_write + rpma_flush of 1 MiB each", back.resync / network);
+    std::printf("%-60s %6.2f\n", "opening of 1 GiB after a crash, seconds", failover);
+    std::printf("%-60s %6.2f\n", "p99 of a flush of 4 KiB beside a resync / without", beside / alone);
+    std::printf("%-60s %6.2f\n", "p99 of a flush of 4 KiB without a resync, us", alone);
     return 0;
 }
