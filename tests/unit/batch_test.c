@@ -13,48 +13,9 @@ enum {
     MAX_QUEUED = 64
 };
 
-static struct rpma_mr_local *local;
-static struct rpma_mr_remote *remote;
-static struct rpma_conn *on;
-
-static void make_batch_path(void)
-{
-    struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
-    peer = path.peer;
-    on = path.conn;
-    remote = path.remote;
-    local = make_mr(peer);
-    fake_forget_calls();
-}
-
-static int begin(void **state)
-{
-    begin_test(state);
-    make_batch_path();
-    return 0;
-}
-
-static int begin_native(void **state)
-{
-    begin_test(state);
-    fake_make_native();
-    make_batch_path();
-    return 0;
-}
-
-static int end(void **state)
-{
-    drop_mr(local);
-    drop_path((struct path){peer, on, remote});
-    return end_test(state);
-}
-
-#define BATCH_TEST(name) DEFINE_TEST(name, begin, end)
-#define NATIVE_TEST(name) DEFINE_TEST(name, begin_native, end)
-
 static int write_one(int flags, uintptr_t context)
 {
-    return rpma_write(on, remote, 8 * context, local, 16 * context, 5, flags, (void *)context);
+    return rpma_write(conn, remote, 8 * context, mr, 16 * context, 5, flags, (void *)context);
 }
 
 static void assert_write(unsigned index, uintptr_t context, unsigned flags)
@@ -72,7 +33,7 @@ static void assert_write(unsigned index, uintptr_t context, unsigned flags)
     assert_int_equal(work->sge.addr, (uintptr_t)test_memory + 16 * context);
 }
 
-BATCH_TEST(queued_operations_are_posted_with_the_next_one)
+PATH_TEST(queued_operations_are_posted_with_the_next_one)
 {
     assert_int_equal(write_one(QUEUED, 1), 0);
     assert_int_equal(write_one(KEEP_ALWAYS, 2), 0);
@@ -92,21 +53,21 @@ BATCH_TEST(queued_operations_are_posted_with_the_next_one)
     assert_false(fake_work_at(3)->has_next);
 }
 
-BATCH_TEST(every_operation_can_be_queued)
+PATH_TEST(every_operation_can_be_queued)
 {
     char word[8] = "ABCDEFG";
-    assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, QUEUED, CONTEXT), 0);
-    assert_int_equal(rpma_write_with_imm(on, remote, 1, local, 2, 3, QUEUED, 7, CONTEXT), 0);
-    assert_int_equal(rpma_atomic_write(on, remote, 16, word, QUEUED, CONTEXT), 0);
-    assert_int_equal(rpma_send(on, local, 1, 2, QUEUED, CONTEXT), 0);
-    assert_int_equal(rpma_send_with_imm(on, local, 1, 2, QUEUED, 9, CONTEXT), 0);
-    assert_int_equal(rpma_write(on, NULL, 0, NULL, 0, 0, QUEUED, CONTEXT), 0);
-    assert_int_equal(rpma_send(on, NULL, 0, 0, QUEUED, CONTEXT), 0);
-    assert_int_equal(rpma_flush(on, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, KEEP_ALWAYS, CONTEXT), 0);
+    assert_int_equal(rpma_read(conn, mr, 1, remote, 2, 3, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_write_with_imm(conn, remote, 1, mr, 2, 3, QUEUED, 7, CONTEXT), 0);
+    assert_int_equal(rpma_atomic_write(conn, remote, 16, word, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_send(conn, mr, 1, 2, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_send_with_imm(conn, mr, 1, 2, QUEUED, 9, CONTEXT), 0);
+    assert_int_equal(rpma_write(conn, NULL, 0, NULL, 0, 0, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_send(conn, NULL, 0, 0, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, KEEP_ALWAYS, CONTEXT), 0);
     // The caller may change the word as soon as the call has returned.
     memset(word, 0, sizeof(word));
     assert_calls("");
-    assert_int_equal(rpma_conn_submit(on), 0);
+    assert_int_equal(rpma_conn_submit(conn), 0);
     assert_calls("ibv_post_send");
     static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE,
             IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ};
@@ -124,19 +85,19 @@ BATCH_TEST(every_operation_can_be_queued)
     assert_int_equal(fake_work_at(7)->flags, IBV_SEND_SIGNALED);
 }
 
-NATIVE_TEST(native_operations_are_posted_with_the_others)
+NATIVE_PATH_TEST(native_operations_are_posted_with_the_others)
 {
     char word[8] = "ABCDEFG";
     assert_int_equal(write_one(QUEUED, 1), 0);
-    assert_int_equal(rpma_read(on, local, 1, remote, 2, 3, QUEUED, CONTEXT), 0);
-    assert_int_equal(rpma_write_with_imm(on, remote, 1, local, 2, 3, QUEUED, 7, CONTEXT), 0);
-    assert_int_equal(rpma_send(on, local, 1, 2, QUEUED, CONTEXT), 0);
-    assert_int_equal(rpma_send_with_imm(on, local, 1, 2, QUEUED, 9, CONTEXT), 0);
-    assert_int_equal(rpma_write(on, NULL, 0, NULL, 0, 0, QUEUED, CONTEXT), 0);
-    assert_int_equal(rpma_atomic_write(on, remote, 16, word, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_read(conn, mr, 1, remote, 2, 3, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_write_with_imm(conn, remote, 1, mr, 2, 3, QUEUED, 7, CONTEXT), 0);
+    assert_int_equal(rpma_send(conn, mr, 1, 2, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_send_with_imm(conn, mr, 1, 2, QUEUED, 9, CONTEXT), 0);
+    assert_int_equal(rpma_write(conn, NULL, 0, NULL, 0, 0, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_atomic_write(conn, remote, 16, word, QUEUED, CONTEXT), 0);
     memset(word, 0, sizeof(word));
     assert_calls("");
-    assert_int_equal(rpma_flush(on, remote, 24, 32, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, CONTEXT), 0);
+    assert_int_equal(rpma_flush(conn, remote, 24, 32, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, CONTEXT), 0);
     assert_calls("ibv_wr_start ibv_wr_complete");
     assert_int_equal(fake_work_count(), 8);
     assert_write(0, 1, 0);
@@ -154,11 +115,11 @@ NATIVE_TEST(native_operations_are_posted_with_the_others)
     assert_int_equal(fake_work_at(7)->remote_addr, REMOTE_BASE + 24);
     assert_int_equal(fake_work_at(7)->flags, IBV_SEND_SIGNALED);
     // The next operation is posted alone.
-    assert_int_equal(rpma_atomic_write(on, remote, 16, word, ALWAYS, CONTEXT), 0);
+    assert_int_equal(rpma_atomic_write(conn, remote, 16, word, ALWAYS, CONTEXT), 0);
     assert_calls("ibv_wr_start ibv_wr_complete ibv_wr_start ibv_wr_complete");
 }
 
-NATIVE_TEST(a_batch_without_native_operations_is_a_chain)
+NATIVE_PATH_TEST(a_batch_without_native_operations_is_a_chain)
 {
     assert_int_equal(write_one(QUEUED, 1), 0);
     assert_int_equal(write_one(ALWAYS, 2), 0);
@@ -167,42 +128,41 @@ NATIVE_TEST(a_batch_without_native_operations_is_a_chain)
     assert_write(1, 2, IBV_SEND_SIGNALED);
 }
 
-NATIVE_TEST(a_queued_native_atomic_write_waits_for_an_emulated_flush)
+NATIVE_PATH_TEST(a_queued_native_atomic_write_waits_for_an_emulated_flush)
 {
     setenv("RPMA_FLUSH_METHOD", "emulated", 1);
-    struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
+    make_path(REMOTE_BASE, MR_SIZE, 0xff);
     unsetenv("RPMA_FLUSH_METHOD");
     char word[8] = "ABCDEFG";
-    assert_int_equal(rpma_flush(path.conn, path.remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, QUEUED, CONTEXT), 0);
-    assert_int_equal(rpma_atomic_write(path.conn, path.remote, 0, word, ALWAYS, CONTEXT), 0);
+    assert_int_equal(rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, QUEUED, CONTEXT), 0);
+    assert_int_equal(rpma_atomic_write(conn, remote, 0, word, ALWAYS, CONTEXT), 0);
     assert_int_equal(fake_work_count(), 2);
     assert_int_equal(fake_work_at(0)->opcode, IBV_WR_RDMA_READ);
     assert_int_equal(fake_work_at(1)->flags, IBV_SEND_SIGNALED | IBV_SEND_FENCE);
-    drop_path(path);
 }
 
-BATCH_TEST(receives_are_not_queued)
+PATH_TEST(receives_are_not_queued)
 {
     assert_int_equal(write_one(QUEUED, 1), 0);
-    assert_int_equal(rpma_recv(on, local, 0, 8, CONTEXT), 0);
+    assert_int_equal(rpma_recv(conn, mr, 0, 8, CONTEXT), 0);
     assert_calls("ibv_post_recv");
     assert_ptr_equal(fake_last_work()->queue, newest_qp());
 }
 
-BATCH_TEST(arguments_are_checked_before_queueing)
+PATH_TEST(arguments_are_checked_before_queueing)
 {
     const char word[8] = "";
-    assert_int_equal(rpma_write(on, remote, MR_SIZE, local, 0, 1, QUEUED, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_read(on, local, MR_SIZE, remote, 0, 1, QUEUED, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_write(NULL, remote, 0, local, 0, 1, QUEUED, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_atomic_write(on, remote, 4, word, QUEUED, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_flush(on, remote, MR_SIZE, 1, RPMA_FLUSH_TYPE_PERSISTENT, QUEUED, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_send(on, local, MR_SIZE, 1, QUEUED, NULL), RPMA_E_INVAL);
-    assert_int_equal(rpma_conn_submit(on), 0);
+    assert_int_equal(rpma_write(conn, remote, MR_SIZE, mr, 0, 1, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_read(conn, mr, MR_SIZE, remote, 0, 1, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_write(NULL, remote, 0, mr, 0, 1, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_atomic_write(conn, remote, 4, word, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_flush(conn, remote, MR_SIZE, 1, RPMA_FLUSH_TYPE_PERSISTENT, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_send(conn, mr, MR_SIZE, 1, QUEUED, NULL), RPMA_E_INVAL);
+    assert_int_equal(rpma_conn_submit(conn), 0);
     assert_calls("");
 }
 
-BATCH_TEST(a_full_batch_is_posted)
+PATH_TEST(a_full_batch_is_posted)
 {
     for (unsigned i = 1; i < MAX_QUEUED; ++i)
         assert_int_equal(write_one(QUEUED, i), 0);
@@ -211,21 +171,21 @@ BATCH_TEST(a_full_batch_is_posted)
     assert_calls("ibv_post_send");
     assert_int_equal(fake_work_count(), MAX_QUEUED);
     assert_int_equal(write_one(QUEUED, 1), 0);
-    assert_int_equal(rpma_conn_submit(on), 0);
+    assert_int_equal(rpma_conn_submit(conn), 0);
     assert_int_equal(fake_work_count(), MAX_QUEUED + 1);
     assert_calls("ibv_post_send ibv_post_send");
 }
 
-BATCH_TEST(submitting_an_empty_batch_does_nothing)
+PATH_TEST(submitting_an_empty_batch_does_nothing)
 {
-    assert_int_equal(rpma_conn_submit(on), 0);
+    assert_int_equal(rpma_conn_submit(conn), 0);
     assert_int_equal(write_one(QUEUED, 1), 0);
-    assert_int_equal(rpma_conn_submit(on), 0);
-    assert_int_equal(rpma_conn_submit(on), 0);
+    assert_int_equal(rpma_conn_submit(conn), 0);
+    assert_int_equal(rpma_conn_submit(conn), 0);
     assert_calls("ibv_post_send");
 }
 
-BATCH_TEST(operations_after_a_rejected_one_are_dropped)
+PATH_TEST(operations_after_a_rejected_one_are_dropped)
 {
     fake_device()->send_room = 2;
     assert_int_equal(write_one(QUEUED, 1), 0);
@@ -241,29 +201,29 @@ BATCH_TEST(operations_after_a_rejected_one_are_dropped)
     assert_write(2, 5, IBV_SEND_SIGNALED);
 }
 
-BATCH_TEST(a_failed_submission_returns_an_error)
+PATH_TEST(a_failed_submission_returns_an_error)
 {
     assert_int_equal(write_one(QUEUED, 1), 0);
     fake_fail_only("ibv_post_send");
     fake_fail_call(1, EINVAL, false);
-    assert_provider(rpma_conn_submit(on), EINVAL);
+    assert_provider(rpma_conn_submit(conn), EINVAL);
     assert_int_equal(fake_work_count(), 0);
-    assert_int_equal(rpma_conn_submit(on), 0);
+    assert_int_equal(rpma_conn_submit(conn), 0);
 }
 
-NATIVE_TEST(a_rejected_native_batch_is_dropped_as_a_whole)
+NATIVE_PATH_TEST(a_rejected_native_batch_is_dropped_as_a_whole)
 {
     assert_int_equal(write_one(QUEUED, 1), 0);
     fake_fail_only("ibv_wr_complete");
     fake_fail_call(1, ENOMEM, false);
-    assert_provider(rpma_flush(on, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, CONTEXT), ENOMEM);
+    assert_provider(rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, CONTEXT), ENOMEM);
     assert_int_equal(fake_work_count(), 0);
     assert_non_null(strstr(log_texts(), "dropped all 2 work requests"));
     assert_int_equal(write_one(ALWAYS, 2), 0);
     assert_int_equal(fake_work_count(), 1);
 }
 
-BATCH_TEST(without_memory_operations_are_posted_at_once)
+PATH_TEST(without_memory_operations_are_posted_at_once)
 {
     fake_libc_fail(FAKE_MALLOC, 1, false);
     assert_int_equal(write_one(KEEP_ALWAYS, 1), 0);
@@ -271,10 +231,10 @@ BATCH_TEST(without_memory_operations_are_posted_at_once)
     assert_write(0, 1, IBV_SEND_SIGNALED);
 }
 
-BATCH_TEST(waiting_posts_queued_operations)
+PATH_TEST(waiting_posts_queued_operations)
 {
     struct rpma_cq *cq = NULL;
-    assert_int_equal(rpma_conn_get_cq(on, &cq), 0);
+    assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
     fake_fire(newest_qp()->send_cq);
     assert_int_equal(write_one(KEEP_ALWAYS, 1), 0);
     assert_int_equal(rpma_cq_wait(cq), 0);
@@ -289,17 +249,17 @@ BATCH_TEST(waiting_posts_queued_operations)
     assert_int_equal(fake_work_count(), 1);
 }
 
-BATCH_TEST(waiting_for_either_queue_posts_queued_operations)
+PATH_TEST(waiting_for_either_queue_posts_queued_operations)
 {
     for (int shared = 0; shared < 2; ++shared) {
-        struct rpma_conn_cfg *cfg = make_cfg(shared, 5);
+        cfg = make_cfg(shared, 5);
         struct rpma_conn *both = make_conn(peer, cfg);
-        drop_cfg(cfg);
+        assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
         struct rpma_cq *rcq = NULL;
         assert_int_equal(rpma_conn_get_rcq(both, &rcq), 0);
         fake_fire(newest_qp()->recv_cq);
         fake_forget_calls();
-        assert_int_equal(rpma_write(both, remote, 0, local, 0, 1, QUEUED, NULL), 0);
+        assert_int_equal(rpma_write(both, remote, 0, mr, 0, 1, QUEUED, NULL), 0);
         struct rpma_cq *fired = rcq;
         assert_int_equal(shared ? rpma_conn_wait(both, 0, &fired, NULL) : rpma_cq_wait(rcq), 0);
         assert_ptr_equal(fired, rcq);
@@ -308,18 +268,17 @@ BATCH_TEST(waiting_for_either_queue_posts_queued_operations)
     }
 }
 
-BATCH_TEST(disconnecting_posts_queued_operations)
+PATH_TEST(disconnecting_posts_queued_operations)
 {
     assert_int_equal(write_one(QUEUED, 1), 0);
-    assert_int_equal(rpma_conn_disconnect(on), 0);
+    assert_int_equal(rpma_conn_disconnect(conn), 0);
     assert_calls("ibv_post_send rdma_disconnect");
 }
 
-BATCH_TEST(deleting_drops_queued_operations)
+PATH_TEST(deleting_drops_queued_operations)
 {
-    struct path path = make_path(REMOTE_BASE, MR_SIZE, 0xff);
-    assert_int_equal(rpma_write(path.conn, path.remote, 0, local, 0, 1, QUEUED, NULL), 0);
-    drop_path(path);
+    assert_int_equal(write_one(QUEUED, 1), 0);
+    drop_objects();
     assert_int_equal(fake_work_count(), 0);
 }
 
@@ -333,10 +292,10 @@ static void *writes(void *state)
     int failed = 0;
     for (unsigned i = 0; i < ROUNDS; ++i)
         failed |= write_one(QUEUED, 1) | write_one(QUEUED, 2) | write_one(ALWAYS, 3);
-    return failed == 0 ? NULL : local;
+    return failed == 0 ? NULL : mr;
 }
 
-BATCH_TEST(threads_share_a_batch)
+PATH_TEST(threads_share_a_batch)
 {
     pthread_t threads[THREADS];
     for (unsigned i = 0; i < THREADS; ++i)
@@ -346,7 +305,7 @@ BATCH_TEST(threads_share_a_batch)
         assert_int_equal(pthread_join(threads[i], &failed), 0);
         assert_null(failed);
     }
-    assert_int_equal(rpma_conn_submit(on), 0);
+    assert_int_equal(rpma_conn_submit(conn), 0);
     assert_int_equal(fake_work_count(), THREADS * ROUNDS * 3);
 }
 

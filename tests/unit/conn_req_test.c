@@ -5,7 +5,6 @@
 
 SERVER_TEST(an_outgoing_request_resolves_and_builds_its_queues)
 {
-    struct rpma_conn_req *req = NULL;
     errno = 77;
     assert_int_equal(rpma_conn_req_new(peer, "server", "7204", NULL, &req), 0);
     assert_int_equal(errno, 77);
@@ -20,7 +19,7 @@ SERVER_TEST(an_outgoing_request_resolves_and_builds_its_queues)
     assert_int_equal(fake_seen()->resolve_route_timeout_ms, 1000);
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_NOTICE), "server:7204"));
     fake_forget_calls();
-    drop_req(req);
+    assert_int_equal(rpma_conn_req_delete(&req), 0);
     assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id");
 }
 
@@ -40,7 +39,7 @@ SERVER_TEST(debug_builds_log_the_gids_of_a_request)
 
 SERVER_TEST(the_queue_pair_has_the_documented_attributes)
 {
-    struct rpma_conn_req *req = make_req(peer, NULL);
+    req = make_req(peer, NULL);
     const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
     assert_null(attributes->qp_context);
     assert_ptr_equal(attributes->send_cq, fake_live(FAKE_CQ, 0));
@@ -57,18 +56,17 @@ SERVER_TEST(the_queue_pair_has_the_documented_attributes)
     assert_int_equal(attributes->send_ops_flags, 0);
     assert_ptr_equal(attributes->pd, fake_live(FAKE_PD, 0));
     assert_int_equal(((struct ibv_cq *)fake_live(FAKE_CQ, 0))->cqe, 10);
-    drop_req(req);
 }
 
 SERVER_TEST(the_configuration_is_read_during_the_call_only)
 {
-    struct rpma_conn_cfg *cfg = make_cfg(false, UINT32_MAX);
+    cfg = make_cfg(false, UINT32_MAX);
     assert_int_equal(rpma_conn_cfg_set_timeout(cfg, 4034), 0);
     assert_int_equal(rpma_conn_cfg_set_cq_size(cfg, UINT32_MAX - 1), 0);
     assert_int_equal(rpma_conn_cfg_set_sq_size(cfg, UINT32_MAX), 0);
     assert_int_equal(rpma_conn_cfg_set_rq_size(cfg, UINT32_MAX - 2), 0);
-    struct rpma_conn_req *req = make_req(peer, cfg);
-    drop_cfg(cfg);
+    req = make_req(peer, cfg);
+    assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
     const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
     assert_int_equal(fake_seen()->resolve_addr_timeout_ms, 4034);
     assert_int_equal(fake_seen()->resolve_route_timeout_ms, 4034);
@@ -77,7 +75,6 @@ SERVER_TEST(the_configuration_is_read_during_the_call_only)
     assert_ptr_not_equal(attributes->recv_cq, attributes->send_cq);
     assert_int_equal(attributes->cap.max_send_wr, UINT32_MAX);
     assert_int_equal(attributes->cap.max_recv_wr, UINT32_MAX - 2);
-    drop_req(req);
 }
 
 SERVER_TEST(receives_complete_as_in_the_documented_table)
@@ -94,10 +91,9 @@ SERVER_TEST(receives_complete_as_in_the_documented_table)
     } rows[] = {{0, 0, MAIN}, {0, 16, OWN}, {1, 0, MAIN}, {1, 16, OWN}, {2, 0, OF_SRQ}, {2, 16, OF_SRQ}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
         struct rpma_srq_cfg *srq_cfg = NULL;
-        struct rpma_srq *srq = NULL;
         assert_int_equal(rpma_srq_cfg_new(&srq_cfg), 0);
         assert_int_equal(rpma_srq_cfg_set_rcq_size(srq_cfg, rows[i].srq == 2 ? 9 : 0), 0);
-        struct rpma_conn_cfg *cfg = make_cfg(false, rows[i].rcq_size);
+        cfg = make_cfg(false, rows[i].rcq_size);
         if (rows[i].srq != 0) {
             assert_int_equal(rpma_srq_new(peer, srq_cfg, &srq), 0);
             assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
@@ -111,8 +107,8 @@ SERVER_TEST(receives_complete_as_in_the_documented_table)
         assert_int_equal(rcq != NULL, rows[i].expected == OWN);
         assert_int_equal(qp->recv_cq->cqe, rows[i].expected == OF_SRQ ? 9 : rows[i].expected == OWN ? 16 : 10);
         assert_ptr_equal(qp->srq, fake_live(FAKE_SRQ, 0));
-        drop_conn(conn);
-        drop_cfg(cfg);
+        assert_int_equal(rpma_conn_delete(&conn), 0);
+        assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
         assert_int_equal(rpma_srq_delete(&srq), 0);
         assert_int_equal(rpma_srq_cfg_delete(&srq_cfg), 0);
     }
@@ -120,15 +116,14 @@ SERVER_TEST(receives_complete_as_in_the_documented_table)
 
 SERVER_TEST(a_shared_channel_serves_both_queues)
 {
-    struct rpma_conn_cfg *cfg = make_cfg(true, 16);
-    struct rpma_conn_req *req = make_req(peer, cfg);
+    cfg = make_cfg(true, 16);
+    req = make_req(peer, cfg);
     const struct ibv_qp *const qp = newest_qp();
     assert_int_equal(fake_count(FAKE_COMP_CHANNEL), 1);
     assert_ptr_equal(qp->send_cq->channel, qp->recv_cq->channel);
     fake_forget_calls();
-    drop_req(req);
+    assert_int_equal(rpma_conn_req_delete(&req), 0);
     assert_calls("rdma_destroy_qp ibv_destroy_cq ibv_destroy_cq rdma_destroy_id ibv_destroy_comp_channel");
-    drop_cfg(cfg);
 }
 
 SERVER_TEST(every_resolved_address_is_tried_with_an_identifier_of_its_own)
@@ -145,27 +140,25 @@ SERVER_TEST(every_resolved_address_is_tried_with_an_identifier_of_its_own)
 
 SERVER_TEST(the_first_error_counts_when_no_address_works)
 {
-    struct rpma_conn_req *req = BOGUS;
+    struct rpma_conn_req *created = BOGUS;
     fake_device()->addresses = 2;
     fake_device()->bad_routes = 2;
     fake_device()->bad_addresses = 1;
-    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EHOSTUNREACH);
+    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &created), EHOSTUNREACH);
     // A failure at a later address must not replace the error of the first one.
     fake_fail_only("rdma_create_id");
     fake_fail_call(2, EMFILE, false);
-    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EHOSTUNREACH);
+    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &created), EHOSTUNREACH);
     assert_string_equal(fake_failed_call(), "rdma_create_id");
-    assert_ptr_equal(req, BOGUS);
+    assert_ptr_equal(created, BOGUS);
 }
 
 SERVER_TEST(queue_pairs_are_retried_without_native_operations)
 {
     const int errors[] = {EOPNOTSUPP, ENOTSUP};
     fake_make_native();
-    drop_peer(peer);
-    drop_ep(ep);
+    drop_objects();
     peer = make_peer();
-    ep = make_ep(peer);
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
         fake_device()->send_ops_error = errors[i];
         fake_forget_calls();
@@ -177,9 +170,9 @@ SERVER_TEST(queue_pairs_are_retried_without_native_operations)
         assert_int_equal(fake_seen()->qp_attributes.send_ops_flags, 0);
     }
     fake_device()->send_ops_error = EINVAL;
-    struct rpma_conn_req *req = BOGUS;
+    struct rpma_conn_req *created = BOGUS;
     fake_forget_calls();
-    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EINVAL);
+    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &created), EINVAL);
     assert_null(strstr(fake_calls(), "rdma_create_qp_ex rdma_create_qp_ex"));
 }
 
@@ -188,8 +181,8 @@ SERVER_TEST(a_context_from_elsewhere_is_refused_by_the_provider)
     struct ibv_context foreign = *fake_context();
     struct ibv_pd *const pd = fake_live(FAKE_PD, 0);
     struct ibv_context *const own = pd->context;
-    struct rpma_conn_req *req = BOGUS;
+    struct rpma_conn_req *created = BOGUS;
     pd->context = &foreign;
-    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &req), EINVAL);
+    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &created), EINVAL);
     pd->context = own;
 }

@@ -10,14 +10,7 @@ static int begin(void **state)
     return 0;
 }
 
-#define CONN_TEST(name) DEFINE_TEST(name, begin, end_conn_test)
-
-static enum rpma_conn_event next_event(void)
-{
-    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
-    assert_int_equal(rpma_conn_next_event(conn, &event), 0);
-    return event;
-}
+#define CONN_TEST(name) DEFINE_TEST(name, begin, end_test)
 
 static void assert_private_data(const char *expected)
 {
@@ -166,10 +159,8 @@ CONN_TEST(disconnecting_notifies_the_peer)
 
 CONN_TEST(deleting_destroys_the_queue_pair_before_the_buffer_of_flush)
 {
-    struct rpma_conn *const dropped = conn;
-    conn = NULL;
     errno = 77;
-    drop_conn(dropped);
+    assert_int_equal(rpma_conn_delete(&conn), 0);
     assert_int_equal(errno, 77);
     assert_calls("rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_comp_channel rdma_destroy_id "
                  "rdma_destroy_event_channel");

@@ -10,11 +10,10 @@ static struct ibv_cq *receive_face;
 
 static int begin(void **state)
 {
-    begin_test(state);
-    peer = make_peer();
-    struct rpma_conn_cfg *cfg = make_cfg(true, 5);
+    begin_peer_test(state);
+    cfg = make_cfg(true, 5);
     conn = make_conn(peer, cfg);
-    drop_cfg(cfg);
+    assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
     assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
     assert_int_equal(rpma_conn_get_rcq(conn, &rcq), 0);
     main_face = newest_qp()->send_cq;
@@ -23,7 +22,7 @@ static int begin(void **state)
     return 0;
 }
 
-#define WAIT_TEST(name) DEFINE_TEST(name, begin, end_conn_test)
+#define WAIT_TEST(name) DEFINE_TEST(name, begin, end_test)
 
 WAIT_TEST(the_queue_with_the_event_is_returned_and_armed)
 {
@@ -93,9 +92,7 @@ WAIT_TEST(the_event_of_another_queue_is_acknowledged_and_unknown)
 
 WAIT_TEST(deleting_destroys_the_shared_channel_after_the_identifier)
 {
-    struct rpma_conn *const dropped = conn;
-    conn = NULL;
-    drop_conn(dropped);
+    assert_int_equal(rpma_conn_delete(&conn), 0);
     assert_calls("rdma_destroy_qp ibv_dereg_mr ibv_destroy_cq ibv_destroy_cq rdma_destroy_id "
                  "ibv_destroy_comp_channel rdma_destroy_event_channel");
 }

@@ -5,7 +5,7 @@
 
 // rpma_conn_req_connect, both sides.
 
-static void assert_parameters(const void *data, uint8_t length)
+static void assert_parameters(void)
 {
     const struct rdma_conn_param *const parameters = &fake_seen()->connect_parameters;
     assert_int_equal(parameters->responder_resources, RDMA_MAX_RESP_RES);
@@ -15,22 +15,20 @@ static void assert_parameters(const void *data, uint8_t length)
     assert_int_equal(parameters->rnr_retry_count, 7);
     assert_int_equal(parameters->srq, 0);
     assert_int_equal(parameters->qp_num, 0);
-    assert_int_equal(parameters->private_data_len, length);
-    if (length == 0)
-        assert_null(parameters->private_data);
-    else
-        assert_memory_equal(fake_seen()->private_data, data, length);
+    assert_int_equal(parameters->private_data_len, 0);
+    assert_null(parameters->private_data);
 }
 
 // Connects the request and stores the connection in conn. Returns the names of the provider calls.
-static const char *connect_calls(struct rpma_conn_req *req)
+static const char *connect_calls(struct rpma_conn_req *prepared)
 {
+    req = prepared;
     fake_forget_calls();
     errno = 77;
     assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
     assert_int_equal(errno, 77);
     assert_null(req);
-    assert_parameters(NULL, 0);
+    assert_parameters();
     return fake_calls();
 }
 
@@ -38,13 +36,12 @@ SERVER_TEST(the_active_side_moves_to_its_own_channel_and_connects_last)
 {
     assert_string_equal(
             connect_calls(make_req(peer, NULL)), "rdma_create_event_channel rdma_migrate_id ibv_reg_mr rdma_connect");
-    drop_conn(conn);
 }
 
 SERVER_TEST(the_passive_side_accepts_last)
 {
     assert_string_equal(connect_calls(make_incoming_req(ep, NULL)), "ibv_reg_mr rdma_accept");
-    drop_conn(conn);
+    assert_int_equal(rpma_conn_delete(&conn), 0);
     assert_null(strstr(fake_calls(), "rdma_reject"));
 }
 
@@ -59,23 +56,21 @@ SERVER_TEST(a_peer_timeout_bounds_retries_and_waits)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
         setenv("RPMA_PEER_TIMEOUT_MS", rows[i].timeout_ms, 1);
         for (int incoming = 0; incoming < 2; ++incoming) {
-            struct rpma_conn_req *req = incoming ? make_incoming_req(ep, NULL) : make_req(peer, NULL);
+            req = incoming ? make_incoming_req(ep, NULL) : make_req(peer, NULL);
             assert_int_equal(fake_seen()->ack_timeout, rows[i].exponent);
-            conn = NULL;
             assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
             if (!incoming)
                 assert_int_equal(fake_seen()->connect_parameters.retry_count, 6);
             assert_int_equal(fake_seen()->connect_parameters.rnr_retry_count, 7);
-            drop_conn(conn);
+            assert_int_equal(rpma_conn_delete(&conn), 0);
         }
     }
 }
 
 SERVER_TEST(without_a_peer_timeout_the_device_decides)
 {
-    struct rpma_conn_req *req = make_req(peer, NULL);
+    req = make_req(peer, NULL);
     assert_null(strstr(fake_calls(), "rdma_set_option"));
-    drop_req(req);
 }
 
 SERVER_TEST(a_peer_timeout_that_is_none_is_refused_before_anything_is_called)
@@ -83,111 +78,99 @@ SERVER_TEST(a_peer_timeout_that_is_none_is_refused_before_anything_is_called)
     const char *const wrong[] = {"", "0", "-1", "3600001", "99999999999999999999", "1s", "1 ", "soon"};
     for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
         setenv("RPMA_PEER_TIMEOUT_MS", wrong[i], 1);
-        struct rpma_conn_req *req = BOGUS;
+        struct rpma_conn_req *created = BOGUS;
         fake_forget_calls();
-        assert_int_equal(rpma_conn_req_new(peer, "server", "1234", NULL, &req), RPMA_E_INVAL);
+        assert_int_equal(rpma_conn_req_new(peer, "server", "1234", NULL, &created), RPMA_E_INVAL);
         assert_calls("");
-        assert_ptr_equal(req, BOGUS);
+        assert_ptr_equal(created, BOGUS);
         assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), i + 1);
         assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "RPMA_PEER_TIMEOUT_MS"));
     }
-    struct rpma_conn_req *req = BOGUS;
+    struct rpma_conn_req *created = BOGUS;
     fake_incoming("hello", 6);
-    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_INVAL);
-    assert_ptr_equal(req, BOGUS);
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &created), RPMA_E_INVAL);
+    assert_ptr_equal(created, BOGUS);
     assert_non_null(strstr(fake_calls(), "rdma_reject"));
 }
 
 SERVER_TEST(a_peer_timeout_that_cannot_be_set_is_a_provider_error)
 {
     setenv("RPMA_PEER_TIMEOUT_MS", "1000", 1);
-    struct rpma_conn_req *req = BOGUS;
+    struct rpma_conn_req *created = BOGUS;
     fake_fail_only("rdma_set_option");
     fake_fail_call(1, ENOSYS, false);
-    assert_provider(rpma_conn_req_new(peer, "server", "1234", NULL, &req), ENOSYS);
-    assert_ptr_equal(req, BOGUS);
+    assert_provider(rpma_conn_req_new(peer, "server", "1234", NULL, &created), ENOSYS);
+    assert_ptr_equal(created, BOGUS);
 }
 
-static enum rpma_conn_event event_of(struct rpma_conn *of)
+static void accept_conn(void)
 {
-    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
-    assert_int_equal(rpma_conn_next_event(of, &event), 0);
-    return event;
-}
-
-static struct rpma_conn *accepted(void)
-{
-    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
-    struct rpma_conn *created = NULL;
-    assert_int_equal(rpma_conn_req_connect(&req, NULL, &created), 0);
-    return created;
+    req = make_incoming_req(ep, NULL);
+    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
 }
 
 // The peer had established the connection, but its last handshake message was lost.
 SERVER_TEST(a_disconnect_before_the_establishment_is_reported_as_both)
 {
-    conn = accepted();
+    accept_conn();
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
     fake_event(newest_id(), RDMA_CM_EVENT_TIMEWAIT_EXIT, NULL, 0);
     fake_forget_calls();
-    assert_int_equal(event_of(conn), RPMA_CONN_ESTABLISHED);
+    assert_int_equal(next_event(), RPMA_CONN_ESTABLISHED);
     assert_calls("rdma_get_cm_event rdma_ack_cm_event rdma_disconnect");
     fake_forget_calls();
-    assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
+    assert_int_equal(next_event(), RPMA_CONN_CLOSED);
     assert_calls("");
-    assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
-    drop_conn(conn);
+    assert_int_equal(next_event(), RPMA_CONN_CLOSED);
 }
 
 SERVER_TEST(a_disconnection_after_establishment_is_reported_once)
 {
-    conn = accepted();
+    accept_conn();
     fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
-    assert_int_equal(event_of(conn), RPMA_CONN_ESTABLISHED);
-    assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
+    assert_int_equal(next_event(), RPMA_CONN_ESTABLISHED);
+    assert_int_equal(next_event(), RPMA_CONN_CLOSED);
     set_nonblocking(newest_id()->channel->fd);
     enum rpma_conn_event event;
     assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_NO_EVENT);
-    drop_conn(conn);
 }
 
 SERVER_TEST(a_local_disconnection_before_establishment_reports_no_establishment)
 {
-    conn = accepted();
+    accept_conn();
     assert_int_equal(rpma_conn_disconnect(conn), 0);
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
     fake_forget_calls();
-    assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
+    assert_int_equal(next_event(), RPMA_CONN_CLOSED);
     assert_calls("rdma_get_cm_event rdma_ack_cm_event rdma_disconnect"); // response to the peer
-    drop_conn(conn);
 }
 
 // The connection manager ignores a disconnection until it has received the last handshake message.
 SERVER_TEST(a_disconnect_before_the_establishment_is_repeated)
 {
-    conn = accepted();
+    accept_conn();
     assert_int_equal(rpma_conn_disconnect(conn), 0);
     fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
     fake_event(newest_id(), RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
     fake_forget_calls();
-    assert_int_equal(event_of(conn), RPMA_CONN_ESTABLISHED);
+    assert_int_equal(next_event(), RPMA_CONN_ESTABLISHED);
     assert_calls("rdma_get_cm_event rdma_ack_cm_event rdma_disconnect");
     fake_forget_calls();
-    assert_int_equal(event_of(conn), RPMA_CONN_CLOSED);
+    assert_int_equal(next_event(), RPMA_CONN_CLOSED);
     assert_calls("rdma_get_cm_event rdma_ack_cm_event");
-    drop_conn(conn);
 }
 
 // Connects while the n-th provider call fails. Returns the names of the calls.
-static const char *connect_with_failing_call(struct rpma_conn_req *req, unsigned n)
+static const char *connect_with_failing_call(struct rpma_conn_req *prepared, unsigned n)
 {
-    conn = BOGUS;
+    req = prepared;
+    struct rpma_conn *created = BOGUS;
     fake_forget_calls();
     fake_fail_call(n, ECONNREFUSED, false);
-    assert_provider(rpma_conn_req_connect(&req, NULL, &conn), ECONNREFUSED);
+    assert_provider(rpma_conn_req_connect(&req, NULL, &created), ECONNREFUSED);
     assert_null(req);
-    assert_ptr_equal(conn, BOGUS);
+    assert_ptr_equal(created, BOGUS);
     return fake_calls();
 }
 
@@ -212,19 +195,17 @@ SERVER_TEST(the_buffer_of_emulated_flush_is_8_bytes)
     assert_int_equal(fake_seen()->access, IBV_ACCESS_LOCAL_WRITE);
     assert_int_equal((uintptr_t)fake_seen()->mr_addr % 4096, 0);
     assert_int_equal(fake_count(FAKE_MR), 1);
-    drop_conn(conn);
 }
 
 SERVER_TEST(native_flush_needs_no_buffer)
 {
     fake_make_native();
-    struct rpma_peer *native = make_peer();
+    drop_objects();
+    peer = make_peer();
     const long mappings = fake_libc_mappings();
-    conn = make_conn(native, NULL);
+    conn = make_conn(peer, NULL);
     assert_int_equal(fake_count(FAKE_MR), 0);
     assert_int_equal(fake_libc_mappings(), mappings);
-    drop_conn(conn);
-    drop_peer(native);
 }
 
 SERVER_TEST(a_connection_without_buffer_for_flush_fails)
@@ -235,13 +216,13 @@ SERVER_TEST(a_connection_without_buffer_for_flush_fails)
     } rows[] = {{FAKE_SYSCONF, RPMA_E_PROVIDER}, {FAKE_MMAP, RPMA_E_NOMEM}};
     for (int incoming = 0; incoming < 2; ++incoming)
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
-            struct rpma_conn_req *req = incoming ? make_incoming_req(ep, NULL) : make_req(peer, NULL);
-            conn = BOGUS;
+            req = incoming ? make_incoming_req(ep, NULL) : make_req(peer, NULL);
+            struct rpma_conn *created = BOGUS;
             fake_libc_fail(rows[i].call, 1, false);
-            assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), rows[i].code);
+            assert_int_equal(rpma_conn_req_connect(&req, NULL, &created), rows[i].code);
             assert_true(fake_libc_failed(rows[i].call));
             assert_null(req);
-            assert_ptr_equal(conn, BOGUS);
+            assert_ptr_equal(created, BOGUS);
         }
     assert_int_equal(log_count(RPMA_LOG_LEVEL_FATAL), 2);
 }

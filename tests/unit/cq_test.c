@@ -11,7 +11,7 @@ static int begin(void **state)
     return rpma_conn_get_cq(conn, &cq);
 }
 
-#define CQ_TEST(name) DEFINE_TEST(name, begin, end_conn_test)
+#define CQ_TEST(name) DEFINE_TEST(name, begin, end_test)
 
 CQ_TEST(waiting_consumes_the_event_and_rearms_the_queue)
 {

@@ -45,11 +45,11 @@ SERVER_TEST(a_port_that_the_resolver_would_alter_is_rejected)
             "65536", "72040", "00065536", "99999999999999999999", "", " 7390", "-1", "+1", "."};
     for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); ++i) {
         struct rpma_ep *another = BOGUS;
-        struct rpma_conn_req *req = BOGUS;
+        struct rpma_conn_req *created = BOGUS;
         assert_int_equal(rpma_ep_listen(peer, "here", invalid[i], &another), RPMA_E_INVAL);
-        assert_int_equal(rpma_conn_req_new(peer, "there", invalid[i], NULL, &req), RPMA_E_INVAL);
+        assert_int_equal(rpma_conn_req_new(peer, "there", invalid[i], NULL, &created), RPMA_E_INVAL);
         assert_ptr_equal(another, BOGUS);
-        assert_ptr_equal(req, BOGUS);
+        assert_ptr_equal(created, BOGUS);
         assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 2 * (i + 1));
     }
     assert_null(strstr(fake_calls(), "rdma_getaddrinfo"));
@@ -66,38 +66,34 @@ SERVER_TEST(a_port_that_the_resolver_would_alter_is_rejected)
 SERVER_TEST(a_request_is_built_and_moved_to_its_own_channel_before_the_event_is_acknowledged)
 {
     fake_incoming(NULL, 0);
-    struct rpma_conn_req *req = NULL;
     errno = 77;
     assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), 0);
     assert_int_equal(errno, 77);
     assert_calls(BUILT);
-    drop_req(req);
 }
 
 SERVER_TEST(events_of_a_request_do_not_reach_the_endpoint)
 {
-    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+    req = make_incoming_req(ep, NULL);
     fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
     int fd = -1;
     assert_int_equal(rpma_ep_get_fd(ep, &fd), 0);
     assert_false(is_readable(fd));
-    drop_req(req);
 }
 
 SERVER_TEST(the_configuration_decides_the_queues)
 {
-    struct rpma_conn_cfg *cfg = make_cfg(false, 3);
+    cfg = make_cfg(false, 3);
     assert_int_equal(rpma_conn_cfg_set_cq_size(cfg, 13), 0);
     assert_int_equal(rpma_conn_cfg_set_sq_size(cfg, 14), 0);
     assert_int_equal(rpma_conn_cfg_set_rq_size(cfg, 15), 0);
-    struct rpma_conn_req *req = make_incoming_req(ep, cfg);
-    drop_cfg(cfg);
+    req = make_incoming_req(ep, cfg);
+    assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
     const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
     assert_int_equal(attributes->send_cq->cqe, 13);
     assert_int_equal(attributes->recv_cq->cqe, 3);
     assert_int_equal(attributes->cap.max_send_wr, 14);
     assert_int_equal(attributes->cap.max_recv_wr, 15);
-    drop_req(req);
 }
 
 SERVER_TEST(an_empty_nonblocking_channel_is_no_event)
@@ -105,33 +101,33 @@ SERVER_TEST(an_empty_nonblocking_channel_is_no_event)
     int fd = -1;
     assert_int_equal(rpma_ep_get_fd(ep, &fd), 0);
     set_nonblocking(fd);
-    struct rpma_conn_req *req = BOGUS;
-    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_NO_EVENT);
+    struct rpma_conn_req *created = BOGUS;
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &created), RPMA_E_NO_EVENT);
     fake_fail_call(1, ENODATA, false);
-    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_NO_EVENT);
-    assert_ptr_equal(req, BOGUS);
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &created), RPMA_E_NO_EVENT);
+    assert_ptr_equal(created, BOGUS);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 0);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 0);
 }
 
 SERVER_TEST(another_failure_to_get_an_event_is_a_provider_error)
 {
-    struct rpma_conn_req *req = BOGUS;
+    struct rpma_conn_req *created = BOGUS;
     fake_fail_call(1, EBADF, false);
-    assert_provider(rpma_ep_next_conn_req(ep, NULL, &req), EBADF);
-    assert_ptr_equal(req, BOGUS);
+    assert_provider(rpma_ep_next_conn_req(ep, NULL, &created), EBADF);
+    assert_ptr_equal(created, BOGUS);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
 }
 
 SERVER_TEST(another_event_is_dropped_and_refused)
 {
-    struct rpma_conn_req *req = BOGUS;
+    struct rpma_conn_req *created = BOGUS;
     for (unsigned ack_fails = 0; ack_fails < 2; ++ack_fails) {
         fake_event(fake_live(FAKE_CM_ID, 0), RDMA_CM_EVENT_DEVICE_REMOVAL, NULL, 0);
         fake_forget_calls();
         fake_fail_call(2 * ack_fails, EIO, false);
-        assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_INVAL);
-        assert_ptr_equal(req, BOGUS);
+        assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &created), RPMA_E_INVAL);
+        assert_ptr_equal(created, BOGUS);
         assert_memory_equal(fake_calls(), "rdma_get_cm_event", strlen("rdma_get_cm_event"));
         assert_non_null(strstr(fake_calls(), "rdma_ack_cm_event"));
     }
@@ -140,50 +136,49 @@ SERVER_TEST(another_event_is_dropped_and_refused)
 
 SERVER_TEST(a_request_that_cannot_be_built_is_rejected)
 {
-    struct rpma_conn_req *req = BOGUS;
+    struct rpma_conn_req *created = BOGUS;
     fake_incoming(NULL, 0);
     fake_fail_call(5, ENOMEM, false);
-    assert_provider(rpma_ep_next_conn_req(ep, NULL, &req), ENOMEM);
+    assert_provider(rpma_ep_next_conn_req(ep, NULL, &created), ENOMEM);
     assert_string_equal(fake_failed_call(), "rdma_create_qp_ex");
-    assert_ptr_equal(req, BOGUS);
+    assert_ptr_equal(created, BOGUS);
     assert_calls("rdma_get_cm_event ibv_create_comp_channel ibv_create_cq ibv_req_notify_cq rdma_create_qp_ex "
                  "ibv_destroy_cq ibv_destroy_comp_channel rdma_reject rdma_destroy_id rdma_ack_cm_event");
 }
 
 SERVER_TEST(a_failed_acknowledgement_rejects_the_request)
 {
-    struct rpma_conn_req *req = BOGUS;
+    struct rpma_conn_req *created = BOGUS;
     fake_incoming("hello", 6);
     fake_fail_call(8, EIO, false);
-    assert_provider(rpma_ep_next_conn_req(ep, NULL, &req), EIO);
+    assert_provider(rpma_ep_next_conn_req(ep, NULL, &created), EIO);
     assert_string_equal(fake_failed_call(), "rdma_ack_cm_event");
-    assert_ptr_equal(req, BOGUS);
+    assert_ptr_equal(created, BOGUS);
     assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
 }
 
 SERVER_TEST(the_request_contains_private_data)
 {
-    struct rpma_conn_req *req = make_incoming_req(ep, NULL);
+    req = make_incoming_req(ep, NULL);
     struct rpma_conn_private_data pdata = {NULL, 0};
     assert_int_equal(rpma_conn_req_get_private_data(req, &pdata), 0);
     assert_int_equal(pdata.len, 6);
     assert_string_equal(pdata.ptr, "hello");
-    drop_req(req);
+    assert_int_equal(rpma_conn_req_delete(&req), 0);
 
     fake_incoming(NULL, 0);
     assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), 0);
     assert_int_equal(rpma_conn_req_get_private_data(req, &pdata), 0);
     assert_int_equal(pdata.len, 0);
     assert_null(pdata.ptr);
-    drop_req(req);
 }
 
 SERVER_TEST(private_data_without_memory_rejects_the_request)
 {
-    struct rpma_conn_req *req = BOGUS;
+    struct rpma_conn_req *created = BOGUS;
     fake_incoming("hello", 6);
     fake_libc_fail(FAKE_MALLOC, 1, false);
-    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &req), RPMA_E_NOMEM);
-    assert_ptr_equal(req, BOGUS);
+    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &created), RPMA_E_NOMEM);
+    assert_ptr_equal(created, BOGUS);
     assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
 }

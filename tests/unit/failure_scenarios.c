@@ -1,191 +1,73 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "failure_scenarios.h"
 
-static struct rpma_mr_local *mr;
-static struct rpma_srq *srq;
-static struct rpma_conn_cfg *cfg;
-static struct rpma_conn_req *req;
 static struct ibv_context *context;
 static void *output;
 static void *after_deletion;
 
-static void native(void)
-{
-    fake_make_native();
-}
+// Functions that prepare an object. The arguments after the name are steps.
+#define PREPARE(name, ...)                                                                                             \
+    static void name(void)                                                                                             \
+    {                                                                                                                  \
+        (void)(__VA_ARGS__);                                                                                           \
+    }
 
-static void two_addresses(void)
-{
-    fake_device()->addresses = 2;
-}
+PREPARE(native, fake_make_native())
+PREPARE(two_addresses, fake_device()->addresses = 2)
+PREPARE(prepare_peer, peer = make_peer())
+PREPARE(prepare_mr, prepare_peer(), mr = make_mr(peer))
+PREPARE(prepare_srq, prepare_peer(), assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0))
+PREPARE(prepare_ep, prepare_peer(), ep = make_ep(peer))
+PREPARE(prepare_incoming, prepare_ep(), fake_incoming("hello", 6))
+PREPARE(prepare_shared_cfg, prepare_peer(), cfg = make_cfg(true, 5))
+PREPARE(prepare_srq_cfg, prepare_srq(), cfg = make_cfg(false, 0), assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0))
+PREPARE(prepare_rcq_incoming, prepare_incoming(), cfg = make_cfg(false, 5))
+PREPARE(prepare_req, prepare_peer(), req = make_req(peer, NULL))
+PREPARE(prepare_shared_req, prepare_shared_cfg(), req = make_req(peer, cfg))
+PREPARE(prepare_incoming_req, prepare_ep(), req = make_incoming_req(ep, NULL))
+PREPARE(prepare_conn, prepare_peer(), conn = make_conn(peer, NULL))
+PREPARE(prepare_shared_conn, prepare_shared_cfg(), conn = make_conn(peer, cfg))
+PREPARE(prepare_accepted_conn, prepare_incoming_req(), assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0))
+PREPARE(prepare_established, prepare_conn(), fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, "answer", 7))
 
-static void prepare_peer(void)
-{
-    peer = make_peer();
-}
-
-static void prepare_mr(void)
-{
-    prepare_peer();
-    mr = make_mr(peer);
-}
-
-static void prepare_srq(void)
-{
-    prepare_peer();
-    assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
-}
-
-static void prepare_ep(void)
-{
-    prepare_peer();
-    ep = make_ep(peer);
-}
-
-static void prepare_incoming(void)
-{
-    prepare_ep();
-    fake_incoming("hello", 6);
-}
-
-static void prepare_shared_cfg(void)
-{
-    prepare_peer();
-    cfg = make_cfg(true, 5);
-}
-
-static void prepare_srq_cfg(void)
-{
-    prepare_srq();
-    cfg = make_cfg(false, 0);
-    assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
-}
-
-static void prepare_rcq_incoming(void)
-{
-    prepare_incoming();
-    cfg = make_cfg(false, 5);
-}
-
-static void prepare_req(void)
-{
-    prepare_peer();
-    req = make_req(peer, NULL);
-}
-
-static void prepare_shared_req(void)
-{
-    prepare_shared_cfg();
-    req = make_req(peer, cfg);
-}
-
-static void prepare_incoming_req(void)
-{
-    prepare_ep();
-    req = make_incoming_req(ep, NULL);
-}
-
-static void prepare_conn(void)
-{
-    prepare_peer();
-    conn = make_conn(peer, NULL);
-}
-
-static void prepare_shared_conn(void)
-{
-    prepare_shared_cfg();
-    conn = make_conn(peer, cfg);
-}
-
-static void prepare_accepted_conn(void)
-{
-    prepare_incoming_req();
-    assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), 0);
-}
-
-static void prepare_established(void)
-{
-    prepare_conn();
-    fake_event(newest_id(), RDMA_CM_EVENT_ESTABLISHED, "answer", 7);
-}
-
-// Runs a constructor that stores its result in *to. If the constructor fails, *to must be unchanged.
-#define CREATE(to, type, ...)                                                                                          \
-    do {                                                                                                               \
+// Defines a function that runs a constructor and stores its result in *to. If the constructor fails, *to must be
+// unchanged.
+#define CREATE(name, to, type, ...)                                                                                    \
+    static int run_##name(void)                                                                                        \
+    {                                                                                                                  \
         type created = BOGUS;                                                                                          \
         const int code = __VA_ARGS__;                                                                                  \
         output = created;                                                                                              \
         if (code == 0)                                                                                                 \
             to = created;                                                                                              \
         return code;                                                                                                   \
-    } while (0)
+    }
 
-#define DELETE(object, function)                                                                                       \
-    do {                                                                                                               \
+#define DELETE(name, object, function)                                                                                 \
+    static int run_##name(void)                                                                                        \
+    {                                                                                                                  \
         const int code = function(&(object));                                                                          \
         after_deletion = object;                                                                                       \
         return code;                                                                                                   \
-    } while (0)
+    }
 
-static int run_peer_new(void)
-{
-    CREATE(peer, struct rpma_peer *, rpma_peer_new(fake_context(), &created));
-}
-
-static int run_peer_delete(void)
-{
-    DELETE(peer, rpma_peer_delete);
-}
-
-static int run_mr_reg(void)
-{
-    CREATE(mr, struct rpma_mr_local *, rpma_mr_reg(peer, test_memory, 64, 0xff, &created));
-}
-
-static int run_mr_dereg(void)
-{
-    DELETE(mr, rpma_mr_dereg);
-}
-
-static int run_srq_new(void)
-{
-    CREATE(srq, struct rpma_srq *, rpma_srq_new(peer, NULL, &created));
-}
-
-static int run_srq_delete(void)
-{
-    DELETE(srq, rpma_srq_delete);
-}
-
-static int run_ep_listen(void)
-{
-    CREATE(ep, struct rpma_ep *, rpma_ep_listen(peer, "here", "7204", &created));
-}
-
-static int run_ep_shutdown(void)
-{
-    DELETE(ep, rpma_ep_shutdown);
-}
-
-static int run_next_conn_req(void)
-{
-    CREATE(req, struct rpma_conn_req *, rpma_ep_next_conn_req(ep, cfg, &created));
-}
-
-static int run_conn_req_new(void)
-{
-    CREATE(req, struct rpma_conn_req *, rpma_conn_req_new(peer, "server", "7204", cfg, &created));
-}
-
-static int run_conn_req_delete(void)
-{
-    DELETE(req, rpma_conn_req_delete);
-}
-
-static int run_connect(void)
-{
-    CREATE(conn, struct rpma_conn *, rpma_conn_req_connect(&req, NULL, &created));
-}
+CREATE(peer_new, peer, struct rpma_peer *, rpma_peer_new(fake_context(), &created))
+DELETE(peer_delete, peer, rpma_peer_delete)
+CREATE(mr_reg, mr, struct rpma_mr_local *, rpma_mr_reg(peer, test_memory, 64, 0xff, &created))
+DELETE(mr_dereg, mr, rpma_mr_dereg)
+CREATE(srq_new, srq, struct rpma_srq *, rpma_srq_new(peer, NULL, &created))
+DELETE(srq_delete, srq, rpma_srq_delete)
+CREATE(ep_listen, ep, struct rpma_ep *, rpma_ep_listen(peer, "here", "7204", &created))
+DELETE(ep_shutdown, ep, rpma_ep_shutdown)
+CREATE(next_conn_req, req, struct rpma_conn_req *, rpma_ep_next_conn_req(ep, cfg, &created))
+CREATE(conn_req_new, req, struct rpma_conn_req *, rpma_conn_req_new(peer, "server", "7204", cfg, &created))
+DELETE(conn_req_delete, req, rpma_conn_req_delete)
+CREATE(connect, conn, struct rpma_conn *, rpma_conn_req_connect(&req, NULL, &created))
+DELETE(conn_delete, conn, rpma_conn_delete)
+CREATE(get_local_context, context, struct ibv_context *,
+        rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &created))
+CREATE(get_remote_context, context, struct ibv_context *,
+        rpma_utils_get_ibv_context("there", RPMA_UTIL_IBV_CONTEXT_REMOTE, &created))
 
 static int run_next_event(void)
 {
@@ -193,21 +75,6 @@ static int run_next_event(void)
     const int code = rpma_conn_next_event(conn, &event);
     assert_int_equal(event, code == 0 ? RPMA_CONN_ESTABLISHED : RPMA_CONN_UNDEFINED);
     return code;
-}
-
-static int run_conn_delete(void)
-{
-    DELETE(conn, rpma_conn_delete);
-}
-
-static int run_get_local_context(void)
-{
-    CREATE(context, struct ibv_context *, rpma_utils_get_ibv_context("here", RPMA_UTIL_IBV_CONTEXT_LOCAL, &created));
-}
-
-static int run_get_remote_context(void)
-{
-    CREATE(context, struct ibv_context *, rpma_utils_get_ibv_context("there", RPMA_UTIL_IBV_CONTEXT_REMOTE, &created));
 }
 
 // The remaining arguments of a row are fields that differ from the defaults.
@@ -268,14 +135,6 @@ const size_t scenario_count = sizeof(scenarios) / sizeof(scenarios[0]);
 void set_up(const struct scenario *scenario)
 {
     begin_test(NULL);
-    peer = NULL;
-    mr = NULL;
-    srq = NULL;
-    ep = NULL;
-    cfg = NULL;
-    req = NULL;
-    conn = NULL;
-    context = NULL;
     output = NULL;
     after_deletion = BOGUS;
     if (scenario->device != NULL)

@@ -69,8 +69,7 @@ static void provoke_notice(void)
     peer = make_peer();
     fake_libc_forget_syslog();
     ep = make_ep(peer);
-    drop_ep(ep);
-    drop_peer(peer);
+    drop_objects();
 }
 
 static void provoke_warning(void)
@@ -80,18 +79,16 @@ static void provoke_warning(void)
     enum rpma_conn_event event;
     fake_event(newest_id(), RDMA_CM_EVENT_ADDR_CHANGE, NULL, 0);
     assert_int_equal(rpma_conn_next_event(conn, &event), RPMA_E_UNKNOWN);
-    drop_conn(conn);
-    drop_peer(peer);
+    drop_objects();
 }
 
 static void provoke_fatal(void)
 {
     peer = make_peer();
-    struct rpma_conn_req *req = make_req(peer, NULL);
-    conn = NULL;
+    req = make_req(peer, NULL);
     fake_libc_fail(FAKE_SYSCONF, 1, false);
     assert_int_equal(rpma_conn_req_connect(&req, NULL, &conn), RPMA_E_PROVIDER);
-    drop_peer(peer);
+    drop_objects();
 }
 
 DEFAULT_TEST(every_level_has_its_tag_and_severity)

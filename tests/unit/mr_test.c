@@ -13,15 +13,13 @@ enum {
 // The access flags of the only registration made for a usage.
 static int access_for(int usage)
 {
-    struct rpma_mr_local *mr = NULL;
     fake_forget_calls();
     assert_int_equal(rpma_mr_reg(peer, test_memory, 3, usage, &mr), 0);
     assert_calls("ibv_reg_mr");
     assert_ptr_equal(fake_seen()->mr_addr, test_memory);
     assert_int_equal(fake_seen()->mr_length, 3);
-    const int access = fake_seen()->access;
-    drop_mr(mr);
-    return access;
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
+    return fake_seen()->access;
 }
 
 TEST(each_usage_grants_the_access_it_needs)
@@ -36,7 +34,6 @@ TEST(each_usage_grants_the_access_it_needs)
     assert_int_equal(access_for(RPMA_MR_USAGE_SEND), 0);
     assert_int_equal(access_for(RPMA_MR_USAGE_RECV), IBV_ACCESS_LOCAL_WRITE);
     assert_int_equal(access_for(ALL_USAGES), 7);
-    drop_peer(peer);
 }
 
 TEST(iwarp_answers_a_read_by_a_remote_write)
@@ -45,7 +42,6 @@ TEST(iwarp_answers_a_read_by_a_remote_write)
     peer = make_peer();
     assert_int_equal(access_for(RPMA_MR_USAGE_READ_DST), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     assert_int_equal(access_for(RPMA_MR_USAGE_RECV), IBV_ACCESS_LOCAL_WRITE);
-    drop_peer(peer);
 }
 
 TEST(native_flush_keeps_the_region_readable_for_emulated_flush)
@@ -55,7 +51,6 @@ TEST(native_flush_keeps_the_region_readable_for_emulated_flush)
     assert_int_equal(access_for(RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY), 0x104);
     assert_int_equal(access_for(RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT), 0x204);
     assert_int_equal(access_for(RPMA_MR_USAGE_READ_SRC), IBV_ACCESS_REMOTE_READ);
-    drop_peer(peer);
 }
 
 TEST(memory_that_cannot_be_pinned_is_registered_on_demand)
@@ -64,33 +59,29 @@ TEST(memory_that_cannot_be_pinned_is_registered_on_demand)
     fake_device()->odp_rc = ODP_NEEDED;
     fake_device()->unpinnable = true;
     peer = make_peer();
-    struct rpma_mr_local *mr = NULL;
     fake_forget_calls();
     errno = 77;
     assert_int_equal(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_READ_SRC, &mr), 0);
     assert_int_equal(errno, 77);
     assert_calls("ibv_reg_mr ibv_reg_mr");
     assert_int_equal(fake_seen()->access, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND);
-    drop_mr(mr);
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
 
     fake_fail_call(2, EPERM, false);
     fake_forget_calls();
     assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_READ_SRC, &mr), EOPNOTSUPP);
     assert_calls("ibv_reg_mr ibv_reg_mr");
-    drop_peer(peer);
 }
 
 TEST(without_on_demand_paging_there_is_one_attempt)
 {
     fake_device()->unpinnable = true;
     peer = make_peer();
-    struct rpma_mr_local *mr = NULL;
     fake_forget_calls();
     assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_READ_SRC, &mr), EOPNOTSUPP);
     assert_calls("ibv_reg_mr");
     assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), 1);
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), "ODP"));
-    drop_peer(peer);
 }
 
 TEST(memory_refused_for_persistent_flush_is_flushed_to_visibility)
@@ -99,16 +90,14 @@ TEST(memory_refused_for_persistent_flush_is_flushed_to_visibility)
     fake_make_native();
     peer = make_peer();
     for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); ++i) {
-        struct rpma_mr_local *mr = NULL;
         fake_device()->persistent_error = errors[i];
         errno = 77;
         assert_int_equal(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, &mr), 0);
         assert_int_equal(errno, 77);
         assert_int_equal(fake_seen()->access, IBV_ACCESS_REMOTE_READ | FAKE_ACCESS_FLUSH_GLOBAL);
         assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), i + 1);
-        drop_mr(mr);
+        assert_int_equal(rpma_mr_dereg(&mr), 0);
     }
-    drop_peer(peer);
 }
 
 TEST(the_fallback_keeps_everything_else_the_usage_needs)
@@ -119,11 +108,8 @@ TEST(the_fallback_keeps_everything_else_the_usage_needs)
     fake_device()->odp_rc = ODP_NEEDED;
     fake_device()->unpinnable = true;
     peer = make_peer();
-    struct rpma_mr_local *mr = NULL;
     assert_int_equal(rpma_mr_reg(peer, test_memory, 8, ALL_USAGES, &mr), 0);
     assert_int_equal(fake_seen()->access, 7 | FAKE_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_ON_DEMAND);
-    drop_mr(mr);
-    drop_peer(peer);
 }
 
 // Combination of usages that no region has (see mr.cpp). Peers still read the flush types from it.
@@ -135,24 +121,21 @@ TEST(the_descriptor_of_a_region_shows_that_it_reaches_visibility_only)
     const int usages[] = {RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, ALL_USAGES,
             RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT};
     for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); ++i) {
-        struct rpma_mr_local *mr = NULL;
         unsigned char desc[21];
         assert_int_equal(rpma_mr_reg(peer, test_memory, 8, usages[i], &mr), 0);
         assert_int_equal(rpma_mr_get_descriptor(mr, desc), 0);
         const int local = RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
         assert_int_equal(desc[20], (usages[i] & ~RPMA_MR_USAGE_WRITE_DST) | local);
-        drop_mr(mr);
+        assert_int_equal(rpma_mr_dereg(&mr), 0);
     }
-    drop_peer(peer);
 }
 
 static int native_flush_type(int usage)
 {
-    struct rpma_mr_local *mr = NULL;
     int flush_type = -1;
     assert_int_equal(rpma_mr_reg(peer, test_memory, 8, usage, &mr), 0);
     assert_int_equal(rpma_mr_get_native_flush_type(mr, &flush_type), 0);
-    drop_mr(mr);
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
     return flush_type;
 }
 
@@ -161,7 +144,7 @@ TEST(a_region_reports_the_level_of_native_flushes)
     const int visibility = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, persistent = RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
     peer = make_peer();
     assert_int_equal(native_flush_type(ALL_USAGES), 0);
-    drop_peer(peer);
+    drop_objects();
 
     // The local flush method does not affect the result.
     fake_make_native();
@@ -174,34 +157,30 @@ TEST(a_region_reports_the_level_of_native_flushes)
     assert_int_equal(native_flush_type(persistent), visibility);
     assert_int_equal(native_flush_type(visibility), visibility);
     assert_int_equal(native_flush_type(RPMA_MR_USAGE_WRITE_DST), 0);
-    drop_peer(peer);
 }
 
 TEST(another_refusal_of_persistent_flush_is_final)
 {
     fake_make_native();
     peer = make_peer();
-    struct rpma_mr_local *mr = BOGUS;
+    struct rpma_mr_local *created = BOGUS;
     fake_device()->persistent_error = ENOMEM;
     fake_forget_calls();
-    assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, &mr), ENOMEM);
+    assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, &created), ENOMEM);
     assert_calls("ibv_reg_mr");
 
     fake_fail_call(1, EINVAL, true);
-    assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, &mr), EINVAL);
-    assert_ptr_equal(mr, BOGUS);
-    fake_fail_call(0, 0, false);
-    drop_peer(peer);
+    assert_provider(rpma_mr_reg(peer, test_memory, 8, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, &created), EINVAL);
+    assert_ptr_equal(created, BOGUS);
 }
 
 TEST(deregistering_leaves_errno_alone)
 {
     peer = make_peer();
-    struct rpma_mr_local *mr = make_mr(peer);
+    mr = make_mr(peer);
     errno = 77;
     assert_int_equal(rpma_mr_dereg(&mr), 0);
     assert_int_equal(errno, 77);
-    drop_peer(peer);
 }
 
 // Address 0x0001020304050607, size 0x08090a0b0c0d0e0f, key 0x10111213, READ_SRC and FLUSH_TYPE_PERSISTENT.
@@ -226,8 +205,8 @@ TEST(a_parsed_descriptor_is_logged_in_full)
 
 TEST(a_remote_region_without_memory_leaves_the_output_alone)
 {
-    struct rpma_mr_remote *mr = BOGUS;
+    struct rpma_mr_remote *created = BOGUS;
     fake_libc_fail(FAKE_MALLOC, 1, false);
-    assert_int_equal(rpma_mr_remote_from_descriptor(reference, sizeof(reference), &mr), RPMA_E_NOMEM);
-    assert_ptr_equal(mr, BOGUS);
+    assert_int_equal(rpma_mr_remote_from_descriptor(reference, sizeof(reference), &created), RPMA_E_NOMEM);
+    assert_ptr_equal(created, BOGUS);
 }

@@ -12,69 +12,24 @@ enum {
 
 #define IMM 0x87654321
 
-static struct rpma_mr_local *local;
-static struct rpma_mr_remote *remote;
-static struct ibv_mr *face;
-
-static int begin(void **state)
-{
-    begin_conn_test(state);
-    local = make_mr(peer);
-    face = fake_live(FAKE_MR, fake_count(FAKE_MR) - 1);
-    remote = make_remote(REMOTE_BASE, MR_SIZE, 0xff);
-    fake_forget_calls();
-    return 0;
-}
-
-static int end(void **state)
-{
-    drop_remote(remote);
-    drop_mr(local);
-    return end_conn_test(state);
-}
-
-#define OPERATION_TEST(name) DEFINE_TEST(name, begin, end)
-
 // All operations that move data, with one signature.
-typedef int transfer(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
+typedef int transfer(struct rpma_conn *to, struct rpma_mr_local *near, size_t offset, struct rpma_mr_remote *far,
         size_t far_offset, size_t len, int flags, const void *op_context);
 
-static int do_read(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
-        size_t far_offset, size_t len, int flags, const void *op_context)
-{
-    return rpma_read(to, mr, offset, far, far_offset, len, flags, op_context);
-}
+#define TRANSFER(name, ...)                                                                                            \
+    static int name(struct rpma_conn *to, struct rpma_mr_local *near, size_t offset, struct rpma_mr_remote *far,       \
+            size_t far_offset, size_t len, int flags, const void *op_context)                                          \
+    {                                                                                                                  \
+        return __VA_ARGS__;                                                                                            \
+    }
 
-static int do_write(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
-        size_t far_offset, size_t len, int flags, const void *op_context)
-{
-    return rpma_write(to, far, far_offset, mr, offset, len, flags, op_context);
-}
-
-static int do_write_with_imm(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
-        size_t far_offset, size_t len, int flags, const void *op_context)
-{
-    return rpma_write_with_imm(to, far, far_offset, mr, offset, len, flags, IMM, op_context);
-}
-
-static int do_send(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
-        size_t far_offset, size_t len, int flags, const void *op_context)
-{
-    return rpma_send(to, mr, offset, len, flags, op_context);
-}
-
-static int do_send_with_imm(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
-        size_t far_offset, size_t len, int flags, const void *op_context)
-{
-    return rpma_send_with_imm(to, mr, offset, len, flags, IMM, op_context);
-}
-
-static int do_recv(struct rpma_conn *to, struct rpma_mr_local *mr, size_t offset, struct rpma_mr_remote *far,
-        size_t far_offset, size_t len, int flags, const void *op_context)
-{
-    // A receive has no flags; this check replaces the check of the flags of the others.
-    return flags == 0 ? RPMA_E_INVAL : rpma_recv(to, mr, offset, len, op_context);
-}
+TRANSFER(do_read, rpma_read(to, near, offset, far, far_offset, len, flags, op_context))
+TRANSFER(do_write, rpma_write(to, far, far_offset, near, offset, len, flags, op_context))
+TRANSFER(do_write_with_imm, rpma_write_with_imm(to, far, far_offset, near, offset, len, flags, IMM, op_context))
+TRANSFER(do_send, rpma_send(to, near, offset, len, flags, op_context))
+TRANSFER(do_send_with_imm, rpma_send_with_imm(to, near, offset, len, flags, IMM, op_context))
+// A receive has no flags; this check replaces the check of the flags of the others.
+TRANSFER(do_recv, flags == 0 ? RPMA_E_INVAL : rpma_recv(to, near, offset, len, op_context))
 
 static const struct row {
     transfer *call;
@@ -108,13 +63,14 @@ static void assert_work(const struct row *row, unsigned flags)
         assert_int_equal(work->imm_data, htonl(IMM));
 }
 
-OPERATION_TEST(each_operation_posts_one_request)
+PATH_TEST(each_operation_posts_one_request)
 {
+    const struct ibv_mr *const face = fake_live(FAKE_MR, fake_count(FAKE_MR) - 1);
     FOR_EACH_ROW(row)
     {
         const unsigned posted = fake_work_count();
         errno = 77;
-        assert_int_equal(row->call(conn, local, LOCAL_OFFSET, remote, REMOTE_OFFSET, LENGTH, ODD_FLAGS, CONTEXT), 0);
+        assert_int_equal(row->call(conn, mr, LOCAL_OFFSET, remote, REMOTE_OFFSET, LENGTH, ODD_FLAGS, CONTEXT), 0);
         assert_int_equal(errno, 77);
         assert_int_equal(fake_work_count(), posted + 1);
         assert_work(row, IBV_SEND_SIGNALED);
@@ -132,7 +88,7 @@ OPERATION_TEST(each_operation_posts_one_request)
     assert_calls("ibv_post_send ibv_post_send ibv_post_send ibv_post_send ibv_post_send ibv_post_recv");
 }
 
-OPERATION_TEST(without_regions_each_operation_moves_no_bytes)
+PATH_TEST(without_regions_each_operation_moves_no_bytes)
 {
     FOR_EACH_ROW(row)
     {
@@ -146,18 +102,18 @@ OPERATION_TEST(without_regions_each_operation_moves_no_bytes)
     }
 }
 
-OPERATION_TEST(no_bytes_of_a_region_are_an_element_without_length)
+PATH_TEST(no_bytes_of_a_region_are_an_element_without_length)
 {
     FOR_EACH_ROW(row)
     {
-        assert_int_equal(row->call(conn, local, MR_SIZE, remote, MR_SIZE, 0, ODD_FLAGS, NULL), 0);
+        assert_int_equal(row->call(conn, mr, MR_SIZE, remote, MR_SIZE, 0, ODD_FLAGS, NULL), 0);
         assert_int_equal(fake_last_work()->num_sge, 1);
         assert_int_equal(fake_last_work()->sge.length, 0);
         assert_int_equal(fake_last_work()->sge.addr, (uintptr_t)test_memory + MR_SIZE);
     }
 }
 
-OPERATION_TEST(only_the_always_flag_signals)
+PATH_TEST(only_the_always_flag_signals)
 {
     const struct {
         int flags;
@@ -166,14 +122,14 @@ OPERATION_TEST(only_the_always_flag_signals)
             {8, 0}, {0xC416, IBV_SEND_SIGNALED}, {0xFFFF, IBV_SEND_SIGNALED}, {-1 & ~RPMA_F_MORE, IBV_SEND_SIGNALED}};
     FOR_EACH_ROW(row)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
-        assert_int_equal(row->call(conn, local, 0, remote, 0, 8, cases[i].flags, NULL), 0);
+        assert_int_equal(row->call(conn, mr, 0, remote, 0, 8, cases[i].flags, NULL), 0);
         assert_work(row, cases[i].expected);
         assert_int_equal(row->call(conn, NULL, 0, NULL, 0, 0, cases[i].flags, NULL), 0);
         assert_work(row, cases[i].expected);
     }
 }
 
-OPERATION_TEST(ranges_outside_a_region_are_rejected_before_posting)
+PATH_TEST(ranges_outside_a_region_are_rejected_before_posting)
 {
     const struct {
         size_t local_offset;
@@ -199,14 +155,14 @@ OPERATION_TEST(ranges_outside_a_region_are_rejected_before_posting)
     FOR_EACH_ROW(row)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
         if (row->one_sided || !cases[i].remote_only)
-            assert_int_equal(row->call(conn, local, cases[i].local_offset, remote, cases[i].remote_offset, cases[i].len,
+            assert_int_equal(row->call(conn, mr, cases[i].local_offset, remote, cases[i].remote_offset, cases[i].len,
                                      ODD_FLAGS, NULL),
                     RPMA_E_INVAL);
     assert_calls("");
     FOR_EACH_ROW(row)
     {
-        assert_int_equal(row->call(conn, local, 0, remote, 0, MR_SIZE, ODD_FLAGS, NULL), 0);
-        assert_int_equal(row->call(conn, local, MR_SIZE - 1, remote, MR_SIZE - 1, 1, ODD_FLAGS, NULL), 0);
+        assert_int_equal(row->call(conn, mr, 0, remote, 0, MR_SIZE, ODD_FLAGS, NULL), 0);
+        assert_int_equal(row->call(conn, mr, MR_SIZE - 1, remote, MR_SIZE - 1, 1, ODD_FLAGS, NULL), 0);
     }
 }
 
@@ -214,52 +170,39 @@ OPERATION_TEST(ranges_outside_a_region_are_rejected_before_posting)
 static void assert_max_length(uint32_t longest)
 {
     const size_t size = 0x200000000;
-    struct rpma_mr_remote *huge_remote = make_remote(REMOTE_BASE, size, 0xff);
+    make_path(REMOTE_BASE, size, 0xff);
     struct rpma_mr_local *huge = NULL;
     assert_int_equal(rpma_mr_reg(peer, test_memory, size, 0xff, &huge), 0);
     FOR_EACH_ROW(row)
     {
-        assert_int_equal(row->call(conn, huge, 8, huge_remote, 8, longest, ODD_FLAGS, NULL), 0);
+        assert_int_equal(row->call(conn, huge, 8, remote, 8, longest, ODD_FLAGS, NULL), 0);
         assert_int_equal(fake_last_work()->sge.length, longest);
         const unsigned posted = fake_work_count();
-        assert_int_equal(row->call(conn, huge, 8, huge_remote, 8, (size_t)longest + 1, ODD_FLAGS, NULL), RPMA_E_INVAL);
-        assert_int_equal(row->call(conn, huge, 8, huge_remote, 8, 0x100000008, ODD_FLAGS, NULL), RPMA_E_INVAL);
+        assert_int_equal(row->call(conn, huge, 8, remote, 8, (size_t)longest + 1, ODD_FLAGS, NULL), RPMA_E_INVAL);
+        assert_int_equal(row->call(conn, huge, 8, remote, 8, 0x100000008, ODD_FLAGS, NULL), RPMA_E_INVAL);
         assert_int_equal(fake_work_count(), posted);
     }
     drop_mr(huge);
-    drop_remote(huge_remote);
 }
 
-OPERATION_TEST(a_message_is_at_most_2_gib_long)
+PATH_TEST(a_message_is_at_most_2_gib_long)
 {
     assert_max_length(0x80000000);
 }
 
-OPERATION_TEST(a_message_is_at_most_as_long_as_the_smallest_port_allows)
+PATH_TEST(a_message_is_at_most_as_long_as_the_smallest_port_allows)
 {
-    drop_conn(conn);
-    drop_mr(local);
-    drop_peer(peer);
     fake_device()->ports = 4;
     fake_device()->max_msg_sz[0] = UINT32_MAX;
     fake_device()->max_msg_sz[1] = 1U << 20;
     fake_device()->max_msg_sz[2] = 0;
     fake_device()->max_msg_sz[3] = 1U << 30;
-    peer = make_peer();
-    conn = make_conn(peer, NULL);
-    local = make_mr(peer);
     assert_max_length(1U << 20);
 }
 
-OPERATION_TEST(a_device_that_claims_more_than_the_transport_is_not_believed)
+PATH_TEST(a_device_that_claims_more_than_the_transport_is_not_believed)
 {
-    drop_conn(conn);
-    drop_mr(local);
-    drop_peer(peer);
     fake_device()->max_msg_sz[0] = UINT32_MAX;
-    peer = make_peer();
-    conn = make_conn(peer, NULL);
-    local = make_mr(peer);
     assert_max_length(0x80000000);
 }
 
@@ -276,7 +219,7 @@ static void *place_next(unsigned bit)
     return page;
 }
 
-OPERATION_TEST(objects_whose_addresses_have_no_common_bit_are_all_there)
+PATH_TEST(objects_whose_addresses_have_no_common_bit_are_all_there)
 {
     static const char word[8];
     void *pages[3];
@@ -284,7 +227,7 @@ OPERATION_TEST(objects_whose_addresses_have_no_common_bit_are_all_there)
     struct rpma_mr_local *near = make_mr(peer);
     pages[1] = place_next(29);
     struct rpma_mr_remote *far = make_remote(REMOTE_BASE, MR_SIZE, 0xff);
-    struct rpma_conn_req *req = make_req(peer, NULL);
+    req = make_req(peer, NULL);
     struct rpma_conn *apart = NULL;
     pages[2] = place_next(30);
     assert_int_equal(rpma_conn_req_connect(&req, NULL, &apart), 0);
@@ -311,13 +254,13 @@ OPERATION_TEST(objects_whose_addresses_have_no_common_bit_are_all_there)
         munmap(pages[i], MR_SIZE);
 }
 
-OPERATION_TEST(a_refused_request_is_a_provider_error)
+PATH_TEST(a_refused_request_is_a_provider_error)
 {
     FOR_EACH_ROW(row)
     {
         const unsigned logged = log_count(RPMA_LOG_LEVEL_ERROR);
         fake_fail_call(1, ENOMEM, false);
-        assert_provider(row->call(conn, local, 0, remote, 0, 8, ODD_FLAGS, NULL), ENOMEM);
+        assert_provider(row->call(conn, mr, 0, remote, 0, 8, ODD_FLAGS, NULL), ENOMEM);
         fake_fail_call(1, EINVAL, false);
         assert_provider(row->call(conn, NULL, 0, NULL, 0, 0, ODD_FLAGS, NULL), EINVAL);
         assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), logged + 2);

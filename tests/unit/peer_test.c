@@ -5,13 +5,11 @@
 
 TEST(a_peer_is_one_query_and_a_protection_domain)
 {
-    peer = NULL;
     errno = 77;
     assert_int_equal(rpma_peer_new(fake_context(), &peer), 0);
     assert_int_equal(errno, 77);
     assert_calls("ibv_query_device_ex ibv_query_port ibv_alloc_pd");
     assert_false(fake_seen()->device_query_had_input);
-    drop_peer(peer);
 }
 
 TEST(the_limit_of_every_port_is_queried)
@@ -28,13 +26,10 @@ TEST(a_port_that_cannot_be_queried_is_passed_over)
     fake_fail_call(2, EIO, false);
     peer = make_peer();
     assert_string_equal(fake_failed_call(), "ibv_query_port");
-    struct rpma_mr_local *mr = make_mr(peer);
+    mr = make_mr(peer);
     conn = make_conn(peer, NULL);
     assert_int_equal(rpma_send(conn, mr, 0, 100, ODD_FLAGS, CONTEXT), 0);
     assert_int_equal(rpma_send(conn, mr, 0, 101, ODD_FLAGS, CONTEXT), RPMA_E_INVAL);
-    drop_conn(conn);
-    drop_mr(mr);
-    drop_peer(peer);
 }
 
 TEST(a_device_without_extended_query_has_no_capabilities)
@@ -45,25 +40,24 @@ TEST(a_device_without_extended_query_has_no_capabilities)
     assert_calls("ibv_query_device ibv_query_port ibv_alloc_pd");
     drop_conn(make_conn(peer, NULL));
     assert_int_equal(fake_seen()->qp_attributes.comp_mask, IBV_QP_INIT_ATTR_PD);
-    drop_peer(peer);
 }
 
 TEST(a_protection_domain_without_memory_is_nomem)
 {
-    peer = BOGUS;
+    struct rpma_peer *created = BOGUS;
     fake_fail_call(3, ENOMEM, false);
-    assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_NOMEM);
-    assert_ptr_equal(peer, BOGUS);
+    assert_int_equal(rpma_peer_new(fake_context(), &created), RPMA_E_NOMEM);
+    assert_ptr_equal(created, BOGUS);
     assert_string_equal(fake_failed_call(), "ibv_alloc_pd");
 }
 
 TEST(a_missing_protection_domain_without_errno_is_unknown)
 {
-    peer = BOGUS;
+    struct rpma_peer *created = BOGUS;
     fake_device()->alloc_pd_is_silent = true;
     errno = ENOMEM;
-    assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_UNKNOWN);
-    assert_ptr_equal(peer, BOGUS);
+    assert_int_equal(rpma_peer_new(fake_context(), &created), RPMA_E_UNKNOWN);
+    assert_ptr_equal(created, BOGUS);
 }
 
 TEST(missing_capabilities_are_logged)
@@ -80,8 +74,8 @@ TEST(missing_capabilities_are_logged)
 static uint64_t asked_ops(void)
 {
     peer = make_peer();
-    drop_conn(make_conn(peer, NULL));
-    drop_peer(peer);
+    conn = make_conn(peer, NULL);
+    drop_objects();
     const struct ibv_qp_init_attr_ex *const attributes = &fake_seen()->qp_attributes;
     const bool asks = (attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     assert_int_equal(asks, attributes->send_ops_flags != 0);
@@ -138,10 +132,10 @@ static const char *const methods[] = {"RPMA_FLUSH_METHOD", "RPMA_ATOMIC_WRITE_ME
 TEST(insisting_on_a_native_operation_fails_without_it)
 {
     for (unsigned i = 0; i < 2; ++i) {
-        peer = BOGUS;
+        struct rpma_peer *created = BOGUS;
         setenv(methods[i], "native", 1);
-        assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_NOSUPP);
-        assert_ptr_equal(peer, BOGUS);
+        assert_int_equal(rpma_peer_new(fake_context(), &created), RPMA_E_NOSUPP);
+        assert_ptr_equal(created, BOGUS);
         assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), i + 1);
         assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), methods[i]));
         unsetenv(methods[i]);
@@ -154,10 +148,10 @@ TEST(an_unknown_method_is_refused_before_anything_is_called)
     unsigned refusals = 0;
     for (unsigned m = 0; m < 2; ++m) {
         for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
-            peer = BOGUS;
+            struct rpma_peer *created = BOGUS;
             setenv(methods[m], wrong[i], 1);
-            assert_int_equal(rpma_peer_new(fake_context(), &peer), RPMA_E_INVAL);
-            assert_ptr_equal(peer, BOGUS);
+            assert_int_equal(rpma_peer_new(fake_context(), &created), RPMA_E_INVAL);
+            assert_ptr_equal(created, BOGUS);
             assert_int_equal(log_count(RPMA_LOG_LEVEL_ERROR), ++refusals);
             assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_ERROR), methods[m]));
         }

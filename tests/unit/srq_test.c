@@ -1,43 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-static int begin(void **state)
+static void make_srq(uint32_t rq_size, uint32_t rcq_size)
 {
-    begin_test(state);
-    peer = make_peer();
-    fake_forget_calls();
-    return 0;
+    struct rpma_srq_cfg *srq_cfg = NULL;
+    assert_int_equal(rpma_srq_cfg_new(&srq_cfg), 0);
+    assert_int_equal(rpma_srq_cfg_set_rq_size(srq_cfg, rq_size), 0);
+    assert_int_equal(rpma_srq_cfg_set_rcq_size(srq_cfg, rcq_size), 0);
+    assert_int_equal(rpma_srq_new(peer, srq_cfg, &srq), 0);
+    assert_int_equal(rpma_srq_cfg_delete(&srq_cfg), 0);
 }
 
-static int end(void **state)
+PEER_TEST(without_a_configuration_the_defaults_apply)
 {
-    drop_peer(peer);
-    return end_test(state);
-}
-
-#define SRQ_TEST(name) DEFINE_TEST(name, begin, end)
-
-static struct rpma_srq *make_srq(uint32_t rq_size, uint32_t rcq_size)
-{
-    struct rpma_srq_cfg *cfg = NULL;
-    struct rpma_srq *srq = NULL;
-    assert_int_equal(rpma_srq_cfg_new(&cfg), 0);
-    assert_int_equal(rpma_srq_cfg_set_rq_size(cfg, rq_size), 0);
-    assert_int_equal(rpma_srq_cfg_set_rcq_size(cfg, rcq_size), 0);
-    assert_int_equal(rpma_srq_new(peer, cfg, &srq), 0);
-    assert_int_equal(rpma_srq_cfg_delete(&cfg), 0);
-    return srq;
-}
-
-static void drop_srq(struct rpma_srq *srq)
-{
-    assert_int_equal(rpma_srq_delete(&srq), 0);
-    assert_null(srq);
-}
-
-SRQ_TEST(without_a_configuration_the_defaults_apply)
-{
-    struct rpma_srq *srq = NULL;
     struct rpma_cq *rcq = NULL;
     assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
     assert_calls("ibv_create_srq ibv_create_comp_channel ibv_create_cq ibv_req_notify_cq");
@@ -52,22 +27,21 @@ SRQ_TEST(without_a_configuration_the_defaults_apply)
     assert_int_equal(rpma_cq_get_fd(rcq, &fd), 0);
     assert_int_equal(fd, ((struct ibv_comp_channel *)fake_live(FAKE_COMP_CHANNEL, 0))->fd);
     fake_forget_calls();
-    drop_srq(srq);
+    assert_int_equal(rpma_srq_delete(&srq), 0);
     assert_calls("ibv_destroy_cq ibv_destroy_comp_channel ibv_destroy_srq");
 }
 
-SRQ_TEST(the_receive_queue_is_clamped_to_what_an_int_holds)
+PEER_TEST(the_receive_queue_is_clamped_to_what_an_int_holds)
 {
-    struct rpma_srq *srq = make_srq(UINT32_MAX, UINT32_MAX);
+    make_srq(UINT32_MAX, UINT32_MAX);
     assert_int_equal(fake_seen()->srq_attributes.attr.max_wr, UINT32_MAX);
     assert_int_equal(((struct ibv_cq *)fake_live(FAKE_CQ, 0))->cqe, INT32_MAX);
-    drop_srq(srq);
 }
 
-SRQ_TEST(a_receive_is_posted_to_the_shared_queue)
+PEER_TEST(a_receive_is_posted_to_the_shared_queue)
 {
-    struct rpma_srq *srq = make_srq(5, 5);
-    struct rpma_mr_local *mr = make_mr(peer);
+    make_srq(5, 5);
+    mr = make_mr(peer);
     const struct ibv_mr *const face = fake_live(FAKE_MR, 0);
     errno = 77;
     assert_int_equal(rpma_srq_recv(srq, mr, 16, 32, CONTEXT), 0);
@@ -82,19 +56,15 @@ SRQ_TEST(a_receive_is_posted_to_the_shared_queue)
     assert_int_equal(work->sge.lkey, face->lkey);
     assert_false(work->has_next);
     assert_true(work->has_bad_wr);
-    drop_mr(mr);
-    drop_srq(srq);
 }
 
-SRQ_TEST(a_receive_outside_the_region_is_refused)
+PEER_TEST(a_receive_outside_the_region_is_refused)
 {
-    struct rpma_srq *srq = make_srq(5, 5);
-    struct rpma_mr_local *mr = make_mr(peer);
+    make_srq(5, 5);
+    mr = make_mr(peer);
     assert_int_equal(rpma_srq_recv(srq, mr, 0, MR_SIZE + 1, NULL), RPMA_E_INVAL);
     assert_int_equal(rpma_srq_recv(srq, mr, MR_SIZE, 1, NULL), RPMA_E_INVAL);
     assert_int_equal(rpma_srq_recv(srq, mr, SIZE_MAX, 2, NULL), RPMA_E_INVAL);
     assert_int_equal(rpma_srq_recv(srq, mr, 0, 0x100000008, NULL), RPMA_E_INVAL);
     assert_int_equal(fake_work_count(), 0);
-    drop_mr(mr);
-    drop_srq(srq);
 }

@@ -63,10 +63,32 @@ int begin_test(void **state)
     return 0;
 }
 
+struct rpma_peer *peer;
+struct rpma_ep *ep;
+struct rpma_conn_cfg *cfg;
+struct rpma_conn_req *req;
+struct rpma_conn *conn;
+struct rpma_srq *srq;
+struct rpma_mr_local *mr;
+struct rpma_mr_remote *remote;
+
+void drop_objects(void)
+{
+    assert_int_equal(rpma_conn_delete(&conn), 0);
+    assert_int_equal(rpma_conn_req_delete(&req), 0);
+    assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
+    assert_int_equal(rpma_ep_shutdown(&ep), 0);
+    assert_int_equal(rpma_srq_delete(&srq), 0);
+    assert_int_equal(rpma_mr_remote_delete(&remote), 0);
+    assert_int_equal(rpma_mr_dereg(&mr), 0);
+    assert_int_equal(rpma_peer_delete(&peer), 0);
+}
+
 int end_test(void **state)
 {
     fake_fail_call(0, 0, false);
     fake_libc_fail_none();
+    drop_objects();
     int wrong = 0;
     if (*fake_problems() != '\0') {
         print_error("fake stack: %s\n", fake_problems());
@@ -84,40 +106,49 @@ int end_test(void **state)
     return wrong;
 }
 
-struct rpma_peer *peer;
-struct rpma_ep *ep;
-struct rpma_conn *conn;
-
-int begin_server_test(void **state)
+int begin_peer_test(void **state)
 {
     begin_test(state);
     peer = make_peer();
+    fake_forget_calls();
+    return 0;
+}
+
+int begin_server_test(void **state)
+{
+    begin_peer_test(state);
     ep = make_ep(peer);
     fake_forget_calls();
     return 0;
 }
 
-int end_server_test(void **state)
-{
-    drop_ep(ep);
-    drop_peer(peer);
-    return end_test(state);
-}
-
 int begin_conn_test(void **state)
 {
-    begin_test(state);
-    peer = make_peer();
+    begin_peer_test(state);
     conn = make_conn(peer, NULL);
     fake_forget_calls();
     return 0;
 }
 
-int end_conn_test(void **state)
+static int begin_path(void)
 {
-    drop_conn(conn);
-    drop_peer(peer);
-    return end_test(state);
+    make_path(REMOTE_BASE, MR_SIZE, 0xff);
+    mr = make_mr(peer);
+    fake_forget_calls();
+    return 0;
+}
+
+int begin_path_test(void **state)
+{
+    begin_test(state);
+    return begin_path();
+}
+
+int begin_native_path_test(void **state)
+{
+    begin_test(state);
+    fake_make_native();
+    return begin_path();
 }
 
 unsigned log_count(enum rpma_log_level level)
@@ -151,18 +182,18 @@ void drop_peer(struct rpma_peer *dropped)
 
 struct rpma_mr_local *make_mr(struct rpma_peer *of)
 {
-    struct rpma_mr_local *mr = NULL;
+    struct rpma_mr_local *created = NULL;
     const int usage = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC |
                       RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV;
-    assert_int_equal(rpma_mr_reg(of, test_memory, sizeof(test_memory), usage, &mr), 0);
-    assert_non_null(mr);
-    return mr;
+    assert_int_equal(rpma_mr_reg(of, test_memory, sizeof(test_memory), usage, &created), 0);
+    assert_non_null(created);
+    return created;
 }
 
-void drop_mr(struct rpma_mr_local *mr)
+void drop_mr(struct rpma_mr_local *dropped)
 {
-    assert_int_equal(rpma_mr_dereg(&mr), 0);
-    assert_null(mr);
+    assert_int_equal(rpma_mr_dereg(&dropped), 0);
+    assert_null(dropped);
 }
 
 struct rpma_mr_remote *make_remote(uint64_t address, uint64_t size, int usage)
@@ -175,38 +206,38 @@ struct rpma_mr_remote *make_remote(uint64_t address, uint64_t size, int usage)
     const unsigned char rkey[] = {0x13, 0x12, 0x11, 0x10};
     memcpy(descriptor + 16, rkey, sizeof(rkey));
     descriptor[20] = (unsigned char)usage;
-    struct rpma_mr_remote *mr = NULL;
-    assert_int_equal(rpma_mr_remote_from_descriptor(descriptor, sizeof(descriptor), &mr), 0);
-    assert_non_null(mr);
-    return mr;
+    struct rpma_mr_remote *created = NULL;
+    assert_int_equal(rpma_mr_remote_from_descriptor(descriptor, sizeof(descriptor), &created), 0);
+    assert_non_null(created);
+    return created;
 }
 
-void drop_remote(struct rpma_mr_remote *mr)
+void drop_remote(struct rpma_mr_remote *dropped)
 {
-    assert_int_equal(rpma_mr_remote_delete(&mr), 0);
-    assert_null(mr);
+    assert_int_equal(rpma_mr_remote_delete(&dropped), 0);
+    assert_null(dropped);
 }
 
-struct rpma_conn_req *make_req(struct rpma_peer *of, const struct rpma_conn_cfg *cfg)
+struct rpma_conn_req *make_req(struct rpma_peer *of, const struct rpma_conn_cfg *with)
 {
-    struct rpma_conn_req *req = NULL;
-    assert_int_equal(rpma_conn_req_new(of, "server", "7204", cfg, &req), 0);
-    assert_non_null(req);
-    return req;
+    struct rpma_conn_req *created = NULL;
+    assert_int_equal(rpma_conn_req_new(of, "server", "7204", with, &created), 0);
+    assert_non_null(created);
+    return created;
 }
 
-void drop_req(struct rpma_conn_req *req)
+void drop_req(struct rpma_conn_req *dropped)
 {
-    assert_int_equal(rpma_conn_req_delete(&req), 0);
-    assert_null(req);
+    assert_int_equal(rpma_conn_req_delete(&dropped), 0);
+    assert_null(dropped);
 }
 
-struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *cfg)
+struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *with)
 {
-    struct rpma_conn_req *req = make_req(of, cfg);
+    struct rpma_conn_req *outgoing = make_req(of, with);
     struct rpma_conn *created = NULL;
-    assert_int_equal(rpma_conn_req_connect(&req, NULL, &created), 0);
-    assert_null(req);
+    assert_int_equal(rpma_conn_req_connect(&outgoing, NULL, &created), 0);
+    assert_null(outgoing);
     assert_non_null(created);
     return created;
 }
@@ -215,6 +246,13 @@ void drop_conn(struct rpma_conn *dropped)
 {
     assert_int_equal(rpma_conn_delete(&dropped), 0);
     assert_null(dropped);
+}
+
+enum rpma_conn_event next_event(void)
+{
+    enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
+    assert_int_equal(rpma_conn_next_event(conn, &event), 0);
+    return event;
 }
 
 struct rpma_ep *make_ep(struct rpma_peer *of)
@@ -231,53 +269,36 @@ void drop_ep(struct rpma_ep *dropped)
     assert_null(dropped);
 }
 
-struct rpma_conn_req *make_incoming_req(struct rpma_ep *at, const struct rpma_conn_cfg *cfg)
+struct rpma_conn_req *make_incoming_req(struct rpma_ep *at, const struct rpma_conn_cfg *with)
 {
-    struct rpma_conn_req *req = NULL;
+    struct rpma_conn_req *created = NULL;
     fake_incoming("hello", 6);
-    assert_int_equal(rpma_ep_next_conn_req(at, cfg, &req), 0);
-    assert_non_null(req);
-    return req;
+    assert_int_equal(rpma_ep_next_conn_req(at, with, &created), 0);
+    assert_non_null(created);
+    return created;
 }
 
 struct rpma_conn_cfg *make_cfg(bool shared, uint32_t rcq_size)
 {
-    struct rpma_conn_cfg *cfg = NULL;
-    assert_int_equal(rpma_conn_cfg_new(&cfg), 0);
-    assert_int_equal(rpma_conn_cfg_set_compl_channel(cfg, shared), 0);
-    assert_int_equal(rpma_conn_cfg_set_rcq_size(cfg, rcq_size), 0);
-    return cfg;
-}
-
-void drop_cfg(struct rpma_conn_cfg *cfg)
-{
-    assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
-    assert_null(cfg);
-}
-
-void apply_direct_write(struct rpma_conn *to, bool supported)
-{
-    struct rpma_peer_cfg *pcfg = NULL;
-    assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
-    assert_int_equal(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, supported), 0);
-    assert_int_equal(rpma_conn_apply_remote_peer_cfg(to, pcfg), 0);
-    assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
-}
-
-struct path make_path(uint64_t address, uint64_t size, int usage)
-{
-    struct path created = {make_peer(), NULL, make_remote(address, size, usage)};
-    created.conn = make_conn(created.peer, NULL);
-    apply_direct_write(created.conn, true);
-    fake_forget_calls();
+    struct rpma_conn_cfg *created = NULL;
+    assert_int_equal(rpma_conn_cfg_new(&created), 0);
+    assert_int_equal(rpma_conn_cfg_set_compl_channel(created, shared), 0);
+    assert_int_equal(rpma_conn_cfg_set_rcq_size(created, rcq_size), 0);
     return created;
 }
 
-void drop_path(struct path path)
+void make_path(uint64_t address, uint64_t size, int usage)
 {
-    drop_conn(path.conn);
-    drop_remote(path.remote);
-    drop_peer(path.peer);
+    struct rpma_peer_cfg *pcfg = NULL;
+    drop_objects();
+    peer = make_peer();
+    conn = make_conn(peer, NULL);
+    remote = make_remote(address, size, usage);
+    assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
+    assert_int_equal(rpma_peer_cfg_set_direct_write_to_pmem(pcfg, true), 0);
+    assert_int_equal(rpma_conn_apply_remote_peer_cfg(conn, pcfg), 0);
+    assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
+    fake_forget_calls();
 }
 
 struct ibv_qp *newest_qp(void)

@@ -16,23 +16,36 @@
 
 int begin_test(void **state);
 
-/* Fails the test if an object is left over or was misused. */
-int end_test(void **state);
-
-/* Tests of a server: begin with a peer and an endpoint. */
+/* Objects of the running test, or NULL. end_test() deletes them. */
 extern struct rpma_peer *peer;
 extern struct rpma_ep *ep;
-
-int begin_server_test(void **state);
-int end_server_test(void **state);
-
-#define SERVER_TEST(name) DEFINE_TEST(name, begin_server_test, end_server_test)
-
-/* Tests of a connection: begin with a peer and an outgoing connection with the default configuration. */
+extern struct rpma_conn_cfg *cfg;
+extern struct rpma_conn_req *req;
 extern struct rpma_conn *conn;
+extern struct rpma_srq *srq;
+extern struct rpma_mr_local *mr;
+extern struct rpma_mr_remote *remote;
 
+/* Deletes these objects before the end of the test. */
+void drop_objects(void);
+
+/* Deletes the objects. Fails the test if another one is left over, or if one was misused. */
+int end_test(void **state);
+
+/* Tests that begin with a peer, and an endpoint or an outgoing connection with the default configuration. */
+int begin_peer_test(void **state);
+int begin_server_test(void **state);
 int begin_conn_test(void **state);
-int end_conn_test(void **state);
+
+#define PEER_TEST(name) DEFINE_TEST(name, begin_peer_test, end_test)
+#define SERVER_TEST(name) DEFINE_TEST(name, begin_server_test, end_test)
+
+/* Tests that begin with make_path() and a local region. */
+int begin_path_test(void **state);
+int begin_native_path_test(void **state);
+
+#define PATH_TEST(name) DEFINE_TEST(name, begin_path_test, end_test)
+#define NATIVE_PATH_TEST(name) DEFINE_TEST(name, begin_native_path_test, end_test)
 
 /* An address that is not one of an object: dereferencing it crashes. */
 #define BOGUS ((void *)0x0bad)
@@ -61,41 +74,34 @@ void drop_peer(struct rpma_peer *dropped);
 
 /* Memory of MR_SIZE bytes, for every use. */
 struct rpma_mr_local *make_mr(struct rpma_peer *of);
-void drop_mr(struct rpma_mr_local *mr);
+void drop_mr(struct rpma_mr_local *dropped);
 
 /* Creates a region of the peer, as from its descriptor. */
 struct rpma_mr_remote *make_remote(uint64_t address, uint64_t size, int usage);
-void drop_remote(struct rpma_mr_remote *mr);
+void drop_remote(struct rpma_mr_remote *dropped);
 
-/* An outgoing request and connection; cfg may be NULL. */
-struct rpma_conn_req *make_req(struct rpma_peer *of, const struct rpma_conn_cfg *cfg);
-void drop_req(struct rpma_conn_req *req);
-struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *cfg);
+/* An outgoing request and connection; the configuration may be NULL. */
+struct rpma_conn_req *make_req(struct rpma_peer *of, const struct rpma_conn_cfg *with);
+void drop_req(struct rpma_conn_req *dropped);
+struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *with);
 void drop_conn(struct rpma_conn *dropped);
+
+/* Returns the next event of `conn`. */
+enum rpma_conn_event next_event(void);
 
 struct rpma_ep *make_ep(struct rpma_peer *of);
 void drop_ep(struct rpma_ep *dropped);
 
 /* The request of a client that sends "hello". */
-struct rpma_conn_req *make_incoming_req(struct rpma_ep *at, const struct rpma_conn_cfg *cfg);
+struct rpma_conn_req *make_incoming_req(struct rpma_ep *at, const struct rpma_conn_cfg *with);
 
 struct rpma_conn_cfg *make_cfg(bool shared, uint32_t rcq_size);
-void drop_cfg(struct rpma_conn_cfg *cfg);
-
-/* A connection to a peer that writes directly to PMem, and a region of that peer. */
-struct path {
-    struct rpma_peer *peer;
-    struct rpma_conn *conn;
-    struct rpma_mr_remote *remote;
-};
 
 #define REMOTE_BASE 0x0001020304050600
 
-struct path make_path(uint64_t address, uint64_t size, int usage);
-void drop_path(struct path path);
-
-/* Configures whether the remote peer of the connection writes directly to PMem. */
-void apply_direct_write(struct rpma_conn *to, bool supported);
+/* Creates `conn`, a connection of `peer` to one that writes directly to PMem, and `remote`, a region of that one.
+ * Deletes earlier objects of the test. */
+void make_path(uint64_t address, uint64_t size, int usage);
 
 /* The latest queue pair or identifier. */
 struct ibv_qp *newest_qp(void);

@@ -12,9 +12,6 @@ enum {
     FEW_ROUNDS = 50
 };
 
-static struct rpma_mr_local *mr;
-static struct rpma_mr_remote *remote;
-
 static pthread_barrier_t start;
 static unsigned wrong;
 
@@ -24,24 +21,6 @@ static void expect(bool right)
     if (!right)
         __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
 }
-
-static int begin(void **state)
-{
-    begin_conn_test(state);
-    wrong = 0;
-    mr = make_mr(peer);
-    remote = make_remote(0x1000, MR_SIZE, 0xff);
-    return 0;
-}
-
-static int end(void **state)
-{
-    drop_remote(remote);
-    drop_mr(mr);
-    return end_conn_test(state);
-}
-
-#define THREADS_TEST(name) DEFINE_TEST(name, begin, end)
 
 struct work {
     void (*run)(unsigned index);
@@ -61,6 +40,7 @@ static void run_together(void (*const runs[THREADS])(unsigned index))
 {
     pthread_t threads[THREADS];
     struct work work[THREADS];
+    wrong = 0;
     pthread_barrier_init(&start, NULL, THREADS);
     for (unsigned i = 0; i < THREADS; ++i) {
         work[i].run = runs[i];
@@ -95,21 +75,14 @@ static void post(unsigned index)
     }
 }
 
-THREADS_TEST(operations_are_posted_concurrently_on_one_connection)
+PATH_TEST(operations_are_posted_concurrently_on_one_connection)
 {
     run_all(post);
     assert_int_equal(fake_work_count(), THREADS * ROUNDS * 8);
 }
 
-THREADS_TEST(native_operations_are_posted_concurrently_on_one_connection)
+NATIVE_PATH_TEST(native_operations_are_posted_concurrently_on_one_connection)
 {
-    drop_conn(conn);
-    drop_mr(mr);
-    drop_peer(peer);
-    fake_make_native();
-    peer = make_peer();
-    mr = make_mr(peer);
-    conn = make_conn(peer, NULL);
     run_all(post);
     assert_int_equal(fake_work_count(), THREADS * ROUNDS * 8);
 }
@@ -121,10 +94,9 @@ static void warn_of_unaligned_base(unsigned index)
         expect(rpma_atomic_write(conn, remote, 8, word, 3, NULL) == 0);
 }
 
-THREADS_TEST(an_unaligned_region_is_warned_of_once_by_all_threads)
+PATH_TEST(an_unaligned_region_is_warned_of_once_by_all_threads)
 {
-    drop_remote(remote);
-    remote = make_remote(0x1001, MR_SIZE, 0xff);
+    make_path(REMOTE_BASE + 1, MR_SIZE, 0xff);
     run_all(warn_of_unaligned_base);
     assert_int_equal(log_count(RPMA_LOG_LEVEL_WARNING), 1);
 }
@@ -151,7 +123,7 @@ static void flush_persistently(unsigned index)
     }
 }
 
-THREADS_TEST(a_peer_configuration_is_applied_while_others_flush)
+PATH_TEST(a_peer_configuration_is_applied_while_others_flush)
 {
     static void (*const runs[THREADS])(unsigned) = {
             change_direct_write, flush_persistently, change_direct_write, flush_persistently};
@@ -177,7 +149,7 @@ static void give_events(unsigned index)
         fake_event(id, RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
 }
 
-THREADS_TEST(events_of_one_connection_are_taken_concurrently)
+PATH_TEST(events_of_one_connection_are_taken_concurrently)
 {
     static void (*const runs[THREADS])(unsigned) = {take_events, give_events, take_events, give_events};
     run_together(runs);
@@ -198,7 +170,7 @@ static void fire(unsigned index)
         fake_fire(face);
 }
 
-THREADS_TEST(completion_events_of_one_queue_are_taken_concurrently)
+PATH_TEST(completion_events_of_one_queue_are_taken_concurrently)
 {
     static void (*const runs[THREADS])(unsigned) = {wait_for_completions, fire, wait_for_completions, fire};
     run_together(runs);
@@ -222,7 +194,7 @@ static void query(unsigned index)
     }
 }
 
-THREADS_TEST(one_connection_is_queried_while_others_use_it)
+PATH_TEST(one_connection_is_queried_while_others_use_it)
 {
     static void (*const runs[THREADS])(unsigned) = {query, post, query, post};
     run_together(runs);
@@ -243,11 +215,11 @@ static void register_memory(unsigned index)
 static void connect_and_delete(unsigned index)
 {
     for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
-        struct rpma_conn_req *req = NULL;
+        struct rpma_conn_req *outgoing = NULL;
         struct rpma_conn *own = NULL;
         uint32_t qp_num = 0;
-        expect(rpma_conn_req_new(peer, "server", "7204", NULL, &req) == 0);
-        expect(rpma_conn_req_connect(&req, NULL, &own) == 0);
+        expect(rpma_conn_req_new(peer, "server", "7204", NULL, &outgoing) == 0);
+        expect(rpma_conn_req_connect(&outgoing, NULL, &own) == 0);
         expect(rpma_conn_get_qp_num(own, &qp_num) == 0 && qp_num != 0);
         expect(rpma_conn_disconnect(own) == 0);
         expect(rpma_conn_delete(&own) == 0);
@@ -266,10 +238,10 @@ static void listen_and_accept(unsigned index)
 static void make_srqs(unsigned index)
 {
     for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
-        struct rpma_srq *srq = NULL;
-        expect(rpma_srq_new(peer, NULL, &srq) == 0);
-        expect(rpma_srq_recv(srq, mr, 0, 8, NULL) == 0);
-        expect(rpma_srq_delete(&srq) == 0);
+        struct rpma_srq *own = NULL;
+        expect(rpma_srq_new(peer, NULL, &own) == 0);
+        expect(rpma_srq_recv(own, mr, 0, 8, NULL) == 0);
+        expect(rpma_srq_delete(&own) == 0);
     }
 }
 
@@ -288,14 +260,13 @@ static void find_device_and_make_peers(unsigned index)
     }
 }
 
-THREADS_TEST(distinct_objects_of_every_kind_are_created_concurrently)
+PATH_TEST(distinct_objects_of_every_kind_are_created_concurrently)
 {
     static void (*const runs[THREADS])(unsigned) = {
             listen_and_accept, make_srqs, find_device_and_make_peers, connect_and_delete};
     run_together(runs);
 }
 
-static struct rpma_conn_cfg *cfg;
 static struct rpma_srq_cfg *srq_cfg;
 
 static void change_configurations(unsigned index)
@@ -304,7 +275,7 @@ static void change_configurations(unsigned index)
         uint32_t size = 0;
         int timeout_ms = -1;
         bool shared = false;
-        struct rpma_srq *srq = NULL;
+        struct rpma_srq *found = NULL;
         expect(rpma_conn_cfg_set_timeout(cfg, (int)(1000 + index)) == 0);
         expect(rpma_conn_cfg_get_timeout(cfg, &timeout_ms) == 0 && timeout_ms >= 1000 && timeout_ms < 1000 + THREADS);
         expect(rpma_conn_cfg_set_cq_size(cfg, 10 + index) == 0);
@@ -318,7 +289,7 @@ static void change_configurations(unsigned index)
         expect(rpma_conn_cfg_set_compl_channel(cfg, index % 2 == 0) == 0);
         expect(rpma_conn_cfg_get_compl_channel(cfg, &shared) == 0);
         expect(rpma_conn_cfg_set_srq(cfg, BOGUS) == 0);
-        expect(rpma_conn_cfg_get_srq(cfg, &srq) == 0 && srq == BOGUS);
+        expect(rpma_conn_cfg_get_srq(cfg, &found) == 0 && found == BOGUS);
         expect(rpma_srq_cfg_set_rq_size(srq_cfg, 10 + index) == 0);
         expect(rpma_srq_cfg_get_rq_size(srq_cfg, &size) == 0 && size >= 10 && size < 20 + THREADS);
         expect(rpma_srq_cfg_set_rcq_size(srq_cfg, 10 + index) == 0);
@@ -326,12 +297,11 @@ static void change_configurations(unsigned index)
     }
 }
 
-THREADS_TEST(one_configuration_is_changed_and_read_concurrently)
+PATH_TEST(one_configuration_is_changed_and_read_concurrently)
 {
     assert_int_equal(rpma_conn_cfg_new(&cfg), 0);
     assert_int_equal(rpma_srq_cfg_new(&srq_cfg), 0);
     run_all(change_configurations);
-    assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
     assert_int_equal(rpma_srq_cfg_delete(&srq_cfg), 0);
 }
 
@@ -355,7 +325,7 @@ static void provoke_errors(unsigned index)
     }
 }
 
-THREADS_TEST(logging_is_changed_while_others_log)
+PATH_TEST(logging_is_changed_while_others_log)
 {
     static void (*const runs[THREADS])(unsigned) = {change_logging, provoke_errors, change_logging, provoke_errors};
     run_together(runs);
@@ -364,20 +334,19 @@ THREADS_TEST(logging_is_changed_while_others_log)
 static void serve_requests(unsigned index)
 {
     for (unsigned i = 0; i < FEW_ROUNDS; ++i) {
-        struct rpma_conn_req *req = NULL;
+        struct rpma_conn_req *incoming = NULL;
         struct rpma_conn *own = NULL;
         fake_incoming("hello", 6);
-        expect(rpma_ep_next_conn_req(ep, NULL, &req) == 0);
-        expect(rpma_conn_req_connect(&req, NULL, &own) == 0);
+        expect(rpma_ep_next_conn_req(ep, NULL, &incoming) == 0);
+        expect(rpma_conn_req_connect(&incoming, NULL, &own) == 0);
         expect(rpma_conn_delete(&own) == 0);
     }
 }
 
-THREADS_TEST(a_server_answers_while_clients_connect)
+PATH_TEST(a_server_answers_while_clients_connect)
 {
     static void (*const runs[THREADS])(unsigned) = {
             serve_requests, connect_and_delete, register_memory, connect_and_delete};
     ep = make_ep(peer);
     run_together(runs);
-    drop_ep(ep);
 }
