@@ -96,27 +96,20 @@ static bool fails(enum fake_libc_call which)
     return true;
 }
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void __real_free(void *ptr);
-void *__real_mmap(void *addr, size_t length, int protection, int flags, int fd, off_t offset);
-int __real_munmap(void *addr, size_t length);
-long __real_sysconf(int name);
-int __real_clock_gettime(clockid_t clock, struct timespec *now);
-struct tm *__real_localtime_r(const time_t *from, struct tm *to);
-size_t __real_strftime(char *to, size_t size, const char *format, const struct tm *from);
-int __real_vsnprintf(char *to, size_t size, const char *format, va_list arguments);
-
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void __wrap_free(void *ptr);
-void *__wrap_mmap(void *addr, size_t length, int protection, int flags, int fd, off_t offset);
-int __wrap_munmap(void *addr, size_t length);
-long __wrap_sysconf(int name);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
-struct tm *__wrap_localtime_r(const time_t *from, struct tm *to);
-size_t __wrap_strftime(char *to, size_t size, const char *format, const struct tm *from);
-int __wrap_vsnprintf(char *to, size_t size, const char *format, va_list arguments);
+// Declares the function of the C library and the one that replaces it.
+#define WRAP(type, name, ...)                                                                                          \
+    type __real_##name(__VA_ARGS__);                                                                                   \
+    type __wrap_##name(__VA_ARGS__)
+WRAP(void *, malloc, size_t size);
+WRAP(void *, calloc, size_t count, size_t size);
+WRAP(void, free, void *ptr);
+WRAP(void *, mmap, void *addr, size_t length, int protection, int flags, int fd, off_t offset);
+WRAP(int, munmap, void *addr, size_t length);
+WRAP(long, sysconf, int name);
+WRAP(int, clock_gettime, clockid_t clock, struct timespec *now);
+WRAP(struct tm *, localtime_r, const time_t *from, struct tm *to);
+WRAP(size_t, strftime, char *to, size_t size, const char *format, const struct tm *from);
+WRAP(int, vsnprintf, char *to, size_t size, const char *format, va_list arguments);
 int __wrap_snprintf(char *to, size_t size, const char *format, ...);
 void __wrap_syslog(int priority, const char *format, ...);
 void __wrap_vsyslog(int priority, const char *format, va_list arguments);
