@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* Many connections in succession, and the resources that they leak. */
+#include "resources.h"
 #include "support/memory_server.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static int open_descriptors(void)
+static unsigned open_descriptors(void)
 {
-    DIR *directory = opendir("/proc/self/fd");
-    CHECK(directory != NULL);
-    int count = 0;
-    while (readdir(directory))
-        ++count;
-    closedir(directory);
-    return count;
+    return entries_in("/proc/self/fd", "");
 }
 
 /* Anonymous memory of this process that is in use. */
@@ -45,7 +39,7 @@ static bool memory_is_comparable(void)
 #define ROUNDS 200
 
 struct usage {
-    int descriptors;
+    unsigned descriptors;
     long kib;
 };
 
