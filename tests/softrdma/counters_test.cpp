@@ -44,12 +44,8 @@ struct receiver {
         mr = region_table::instance().add(&pd, bytes.data(), bytes.size(),
                 reinterpret_cast<std::uintptr_t>(bytes.data()), IBV_ACCESS_LOCAL_WRITE);
         assert_non_null(mr);
-        ibv_qp_init_attr attr{};
-        attr.send_cq = attr.recv_cq = cq->verbs();
+        ibv_qp_init_attr attr = rc_attributes(*cq, receives);
         attr.srq = srq.get();
-        attr.qp_type = IBV_QPT_RC;
-        attr.cap = {
-                .max_send_wr = 1, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
         qp = queue_pair::create(&pd, attr, 0, start);
         assert_non_null(qp.get());
         connect();
@@ -81,13 +77,8 @@ struct receiver {
     std::byte *place(std::uint64_t id) { return bytes.data() + id % receives * size; }
     void post(std::uint64_t id)
     {
-        ibv_sge list{reinterpret_cast<std::uintptr_t>(place(id)), size, mr->lkey};
-        ibv_recv_wr wr{};
-        wr.wr_id = id;
-        wr.sg_list = &list;
-        wr.num_sge = 1;
-        ibv_recv_wr *bad = nullptr;
-        assert_int_equal(srq != nullptr ? srq->post(&wr, &bad) : qp->post_receive(&wr, &bad), 0);
+        const ibv_sge list{reinterpret_cast<std::uintptr_t>(place(id)), size, mr->lkey};
+        assert_int_equal(srq != nullptr ? post_one(*srq, id, list) : post_one(*qp, id, list), 0);
     }
     bool delivers(std::uint64_t id, std::uint32_t length)
     {

@@ -64,14 +64,7 @@ void rc_world::open(side &s)
 {
     static std::uint32_t number = 1u << 20;
     s.cq = std::make_unique<completion_queue>(shared().device.context(), 64, nullptr, nullptr);
-    ibv_qp_init_attr attr{};
-    attr.send_cq = attr.recv_cq = s.cq->verbs();
-    attr.qp_type = IBV_QPT_RC;
-    attr.cap = {.max_send_wr = max_plan,
-            .max_recv_wr = max_plan,
-            .max_send_sge = 1,
-            .max_recv_sge = 1,
-            .max_inline_data = 0};
+    ibv_qp_init_attr attr = rc_attributes(*s.cq, max_plan);
     s.qp = queue_pair::create(&shared().device.pd, attr, options_.managed ? 0 : ++number);
     if (s.qp == nullptr)
         throw std::bad_alloc();
@@ -83,21 +76,13 @@ void rc_world::open(side &s)
 void rc_world::bring_up(queue_pair &qp)
 {
     ibv_qp_attr attr{};
-    attr.port_num = 1;
     attr.qp_access_flags = connected_pair::all_access;
     attr.path_mtu = IBV_MTU_1024;
     attr.rq_psn = attr.sq_psn = first_psn;
     attr.rnr_retry = rnr_retry;
     attr.max_rd_atomic = attr.max_dest_rd_atomic = limits::max_reads;
-    const auto change = [&](ibv_qp_state to, int mask) {
-        attr.qp_state = to;
-        if (qp.modify(attr, IBV_QP_STATE | mask) != 0)
-            report("a change of state was rejected");
-    };
-    change(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-    change(IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                IBV_QP_MIN_RNR_TIMER);
-    change(IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    if (!enter_rts(qp, attr))
+        report("a change of state was rejected");
 }
 
 // Omits events that cannot change how the requests complete.
@@ -269,13 +254,8 @@ void rc_world::post_receive()
     std::byte *const at = place(m, as, receives_posted_);
     at[size_of('S') - 1] = at[size_of(as) - 1] = std::byte{0};
     const ibv_mr &mr = is_long(as) ? *m.area_mr : *m.slots_mr;
-    ibv_sge list{address_of(m, as, receives_posted_), is_long(as) ? long_size : receive_size, mr.lkey};
-    ibv_recv_wr wr{};
-    wr.wr_id = receives_posted_++;
-    wr.sg_list = &list;
-    wr.num_sge = 1;
-    ibv_recv_wr *bad = nullptr;
-    if (responder_.qp->post_receive(&wr, &bad) != 0)
+    const ibv_sge list{address_of(m, as, receives_posted_), is_long(as) ? long_size : receive_size, mr.lkey};
+    if (post_one(*responder_.qp, receives_posted_++, list) != 0)
         report("a receive was rejected when it was posted");
 }
 

@@ -74,18 +74,14 @@ private:
         std::vector<std::byte> bytes;
     };
     // One side's end of the path.
-    class path final : public softrdma::packet_path
+    class path final : public idle_path
     {
     public:
         explicit path(const int &generation) : generation_(generation) {}
         void transmit(const softrdma::packet &header, std::span<const iovec> payload, bool more) override;
-        void push() override {}
         bool congested() override { return is_congested; }
         std::size_t send_space() override { return softrdma::short_segment; }
         void start_timer(std::chrono::microseconds) override { timer = true; }
-        void start_response_timer(std::chrono::microseconds) override {}
-        const char *name() const noexcept override { return "none"; }
-        void ends(sockaddr_storage &, sockaddr_storage &) const override {}
         void cut() noexcept override { is_cut = peer->is_cut = true; }
 
         path *peer = nullptr;

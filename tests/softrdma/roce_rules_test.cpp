@@ -59,7 +59,7 @@ public:
 };
 
 // Later messages that have arrived do not count.
-void responses_count_the_messages_before_them(void **)
+DEFINE_TEST(responses_count_the_messages_before_them, nullptr, nullptr)
 {
     responder_side s;
     s.arrives(opcode::read_request, 0, {}, short_size);
@@ -76,7 +76,7 @@ void responses_count_the_messages_before_them(void **)
     assert_int_equal(3, s.sent.last().msn);
 }
 
-void a_packet_that_does_not_fit_its_message_is_rejected(void **)
+DEFINE_TEST(a_packet_that_does_not_fit_its_message_is_rejected, nullptr, nullptr)
 {
     struct {
         opcode first, second;
@@ -112,7 +112,7 @@ void a_packet_that_does_not_fit_its_message_is_rejected(void **)
     }
 }
 
-void a_repeated_request_is_not_longer_than_the_first(void **)
+DEFINE_TEST(a_repeated_request_is_not_longer_than_the_first, nullptr, nullptr)
 {
     responder_side s;
     s.arrives(opcode::read_request, 0, {}, 3 * mtu);
@@ -124,7 +124,7 @@ void a_repeated_request_is_not_longer_than_the_first(void **)
     assert_false(s.arrives(opcode::read_request, 1, {}, UINT32_MAX).has_value());
 }
 
-void reserved_syndromes_are_ignored(void **)
+DEFINE_TEST(reserved_syndromes_are_ignored, nullptr, nullptr)
 {
     sent_packets sent;
     roce::sender sender(attributes, sent);
@@ -142,7 +142,7 @@ void reserved_syndromes_are_ignored(void **)
 }
 
 // The device is a full member of the default partition, which communicates with limited members, too.
-void packets_of_other_partitions_are_dropped(void **)
+DEFINE_TEST(packets_of_other_partitions_are_dropped, nullptr, nullptr)
 {
     const roce::transport_headers headers = roce::encode(packet{.op = opcode::compare_swap}, 0);
     std::vector<std::byte> bytes(headers.bytes.begin(), headers.bytes.end());
@@ -158,15 +158,3 @@ void packets_of_other_partitions_are_dropped(void **)
 }
 
 } // namespace
-
-int main()
-{
-    const CMUnitTest tests[] = {
-            cmocka_unit_test(responses_count_the_messages_before_them),
-            cmocka_unit_test(a_packet_that_does_not_fit_its_message_is_rejected),
-            cmocka_unit_test(a_repeated_request_is_not_longer_than_the_first),
-            cmocka_unit_test(reserved_syndromes_are_ignored),
-            cmocka_unit_test(packets_of_other_partitions_are_dropped),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}

@@ -36,21 +36,16 @@ struct packet_losses {
 class world;
 
 // One end of the connection: the queue pair, and its path, which is the code under test.
-class side final : public packet_path, private roce::packet_outlet
+class side final : public idle_path, private roce::packet_outlet
 {
 public:
     side(world &w, const roce::attributes &attr) : world_(w), sender_(attr, *this), replier_(attr, *this) {}
 
     void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
-    void push() override {}
     bool congested() override { return was_congested_ = sender_.congested(); }
     bool responses_congested() override { return pause_end_.has_value(); }
     std::size_t send_space() override { return short_segment; }
     void start_timer(std::chrono::microseconds delay) override;
-    void start_response_timer(std::chrono::microseconds) override {}
-    const char *name() const noexcept override { return "none"; }
-    void ends(sockaddr_storage &, sockaddr_storage &) const override {}
-    void cut() noexcept override {}
 
     void arrived(std::span<const std::byte> bytes);
     std::optional<time_point> deadline() const noexcept;
@@ -313,20 +308,12 @@ std::shared_ptr<side> world::open(std::uint32_t number)
     auto s = std::make_shared<side>(*this, attr);
     for (auto *cq : {&s->send_cq, &s->recv_cq})
         *cq = std::make_unique<completion_queue>(rc::shared().device.context(), 64, nullptr, nullptr);
-    ibv_qp_init_attr init{};
-    init.send_cq = s->send_cq->verbs();
+    ibv_qp_init_attr init = rc_attributes(*s->send_cq, rc::max_plan);
     init.recv_cq = s->recv_cq->verbs();
-    init.qp_type = IBV_QPT_RC;
-    init.cap = {.max_send_wr = rc::max_plan,
-            .max_recv_wr = rc::max_plan,
-            .max_send_sge = 1,
-            .max_recv_sge = 1,
-            .max_inline_data = 0};
     s->qp = queue_pair::create(&rc::shared().device.pd, init, number);
     s->qp->open_batch();
     s->qp->attach(s);
     ibv_qp_attr to{};
-    to.port_num = 1;
     to.qp_access_flags = connected_pair::all_access;
     to.path_mtu = mtu_ == 256 ? IBV_MTU_256 : IBV_MTU_1024;
     to.dest_qp_num = attr.dest_qpn;
@@ -334,15 +321,8 @@ std::shared_ptr<side> world::open(std::uint32_t number)
     to.rnr_retry = infinite_retry;
     to.min_rnr_timer = 12;
     to.max_rd_atomic = to.max_dest_rd_atomic = 4;
-    const auto change = [&](ibv_qp_state state, int mask) {
-        to.qp_state = state;
-        if (s->qp->modify(to, IBV_QP_STATE | mask) != 0)
-            report("a change of state was rejected");
-    };
-    change(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-    change(IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                IBV_QP_MIN_RNR_TIMER);
-    change(IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    if (!enter_rts(*s->qp, to))
+        report("a change of state was rejected");
     return s;
 }
 
@@ -386,13 +366,8 @@ void flow::post()
 void flow::post_receive()
 {
     rc::plan_memory::memory &m = memory_.receives;
-    ibv_sge list{rc::address_of(m, 's', receives_posted_), max_size, m.area_mr->lkey};
-    ibv_recv_wr wr{};
-    wr.wr_id = receives_posted_++;
-    wr.sg_list = &list;
-    wr.num_sge = 1;
-    ibv_recv_wr *bad = nullptr;
-    if (responder_->qp->post_receive(&wr, &bad) != 0)
+    const ibv_sge list{rc::address_of(m, 's', receives_posted_), max_size, m.area_mr->lkey};
+    if (post_one(*responder_->qp, receives_posted_++, list) != 0)
         world_.report("a receive was rejected when it was posted");
 }
 

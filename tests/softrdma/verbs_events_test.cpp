@@ -45,6 +45,13 @@ struct shared_channel {
         assert_ptr_equal(fired, of.cq.get());
         acknowledge_events(*fired, fired->comp_events_completed, 1);
     }
+    // A completion that reports exactly one event.
+    void finish_with_event(side &s)
+    {
+        finish(s);
+        expect_event(s);
+        expect_nothing();
+    }
     void expect_nothing()
     {
         completion_queue *fired = nullptr;
@@ -90,9 +97,7 @@ DEFINE_TEST(a_rearmed_queue_keeps_the_order_of_its_events, nullptr, nullptr)
     c.expect_event(c.a);
     c.expect_event(c.b);
     c.expect_nothing();
-    c.finish(c.a);
-    c.expect_event(c.a);
-    c.expect_nothing();
+    c.finish_with_event(c.a);
 }
 
 DEFINE_TEST(arming_without_a_completion_reports_no_event, nullptr, nullptr)
@@ -104,9 +109,7 @@ DEFINE_TEST(arming_without_a_completion_reports_no_event, nullptr, nullptr)
     c.a.cq->arm(true); // no effect, because it is already armed for all
     c.expect_event(c.a);
     c.expect_nothing();
-    c.finish(c.a);
-    c.expect_event(c.a);
-    c.expect_nothing();
+    c.finish_with_event(c.a);
 }
 
 DEFINE_TEST(destroying_a_queue_removes_only_its_own_events, nullptr, nullptr)
@@ -133,14 +136,10 @@ DEFINE_TEST(a_sender_killed_before_it_sets_signaled_loses_no_event, nullptr, nul
     shared_channel c;
     c.a.cq->arm(false);
     write_event(c.a);
-    c.finish(c.a);
-    c.expect_event(c.a);
-    c.expect_nothing();
+    c.finish_with_event(c.a);
     c.a.cq->arm(false);
     c.expect_nothing();
-    c.finish(c.a);
-    c.expect_event(c.a);
-    c.expect_nothing();
+    c.finish_with_event(c.a);
 }
 
 // The sender was stopped before it wrote the event, and continues after the program got the event of another sender.
@@ -158,9 +157,7 @@ DEFINE_TEST(a_sender_that_continues_late_reports_no_event, nullptr, nullptr)
     c.a.cq->arm(false);
     c.expect_nothing();
     words_of(c.a).signaled = late;
-    c.finish(c.a);
-    c.expect_event(c.a);
-    c.expect_nothing();
+    c.finish_with_event(c.a);
 }
 
 // The event of a late sender counts as the event of the current arming.
@@ -173,9 +170,7 @@ DEFINE_TEST(a_late_event_is_the_only_event_of_the_arming, nullptr, nullptr)
     c.finish(c.a);
     c.expect_nothing();
     c.a.cq->arm(false);
-    c.finish(c.a);
-    c.expect_event(c.a);
-    c.expect_nothing();
+    c.finish_with_event(c.a);
 }
 
 DEFINE_TEST(only_a_solicited_completion_fires_a_solicited_arming, nullptr, nullptr)
@@ -185,9 +180,7 @@ DEFINE_TEST(only_a_solicited_completion_fires_a_solicited_arming, nullptr, nullp
     c.finish(c.a);
     c.expect_nothing();
     c.a.cq->arm(false); // also for unsolicited completions
-    c.finish(c.a);
-    c.expect_event(c.a);
-    c.expect_nothing();
+    c.finish_with_event(c.a);
 }
 
 // The release must report the message, because no other event wakes the program.
@@ -220,10 +213,7 @@ DEFINE_TEST(an_unannounced_message_is_found_when_its_receive_is_needed, nullptr,
         connected_pair p(device, {.srq = &srq, .events = &channel});
         receive_queue &ring = p.b.qp->receives();
         ring.borrow();
-        ibv_sge list = p.b.sge(0, 8);
-        ibv_recv_wr wr{.wr_id = 7, .next = nullptr, .sg_list = &list, .num_sge = 1};
-        ibv_recv_wr *bad = nullptr;
-        assert_int_equal(srq.post(&wr, &bad), 0);
+        assert_int_equal(post_one(srq, 7, p.b.sge(0, 8)), 0);
         p.b.cq->arm(false);
         deliver(ring);
         assert_nothing(p.b);

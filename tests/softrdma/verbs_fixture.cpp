@@ -26,24 +26,55 @@ int verbs_device::next_event()
     return opened.async.take(&event, later) == 0 ? event.event_type : -1;
 }
 
+ibv_qp_init_attr rc_attributes(completion_queue &cq, std::uint32_t depth)
+{
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq.verbs();
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    return attr;
+}
+
+bool enter_rtr(queue_pair &qp, ibv_qp_attr attr)
+{
+    attr.port_num = 1;
+    attr.qp_state = IBV_QPS_INIT;
+    if (qp.modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
+        return false;
+    attr.qp_state = IBV_QPS_RTR;
+    return qp.modify(attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0;
+}
+
+bool enter_rts(queue_pair &qp, ibv_qp_attr attr)
+{
+    if (!enter_rtr(qp, attr))
+        return false;
+    attr.qp_state = IBV_QPS_RTS;
+    return qp.modify(attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                   IBV_QP_MAX_QP_RD_ATOMIC) == 0;
+}
+
 void make_ready_to_send(queue_pair &qp, unsigned grants, std::uint8_t rnr_retry)
 {
     ibv_qp_attr attr{};
-    attr.port_num = 1;
     attr.qp_access_flags = grants;
-    attr.qp_state = IBV_QPS_INIT;
-    assert_int_equal(qp.modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-    attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = 1;
-    assert_int_equal(qp.modify(attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-            0);
-    attr.qp_state = IBV_QPS_RTS;
     attr.rnr_retry = rnr_retry;
-    assert_int_equal(qp.modify(attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-            0);
+    assert_true(enter_rts(qp, attr));
+}
+
+int post_one(queue_pair &qp, std::uint64_t wr_id, ibv_sge list)
+{
+    ibv_recv_wr wr{.wr_id = wr_id, .next = nullptr, .sg_list = &list, .num_sge = 1}, *bad = nullptr;
+    return qp.post_receive(&wr, &bad);
+}
+
+int post_one(shared_receive_queue &srq, std::uint64_t wr_id, ibv_sge list)
+{
+    ibv_recv_wr wr{.wr_id = wr_id, .next = nullptr, .sg_list = &list, .num_sge = 1}, *bad = nullptr;
+    return srq.post(&wr, &bad);
 }
 
 connected_pair::connected_pair(verbs_device &d) : connected_pair(d, options{}) {}
@@ -53,10 +84,8 @@ connected_pair::connected_pair(verbs_device &d, const options &o) : device(d)
     for (side *s : {&a, &b}) {
         s->cq = std::make_unique<completion_queue>(d.context(), o.cqe, o.events, nullptr);
         assert_true(s->cq->valid());
-        ibv_qp_init_attr attr{};
-        attr.send_cq = attr.recv_cq = s->cq->verbs();
+        ibv_qp_init_attr attr = rc_attributes(*s->cq, 4);
         attr.srq = s == &b ? o.srq : nullptr;
-        attr.qp_type = IBV_QPT_RC;
         attr.cap = {.max_send_wr = o.max_send_wr,
                 .max_recv_wr = 4,
                 .max_send_sge = 2,
@@ -113,13 +142,7 @@ int connected_pair::side::send(ibv_wr_opcode opcode, std::uint64_t wr_id, ibv_sg
 
 int connected_pair::side::post_receive(std::uint64_t wr_id, std::uint32_t offset, std::uint32_t length)
 {
-    ibv_sge list = sge(offset, length);
-    ibv_recv_wr wr{};
-    wr.wr_id = wr_id;
-    wr.sg_list = &list;
-    wr.num_sge = 1;
-    ibv_recv_wr *bad = nullptr;
-    return qp->post_receive(&wr, &bad);
+    return post_one(*qp, wr_id, sge(offset, length));
 }
 
 std::optional<ibv_wc> connected_pair::side::poll()

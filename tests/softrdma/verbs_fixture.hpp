@@ -84,13 +84,36 @@ struct connected_pair {
     side b; // responder
 };
 
+// Path that drops all packets.
+class idle_path : public softrdma::packet_path
+{
+public:
+    void transmit(const softrdma::packet &, std::span<const iovec>, bool) override {}
+    void push() override {}
+    bool congested() override { return false; }
+    std::size_t send_space() override { return SIZE_MAX; }
+    void start_timer(std::chrono::microseconds) override {}
+    void start_response_timer(std::chrono::microseconds) override {}
+    const char *name() const noexcept override { return "none"; }
+    void ends(sockaddr_storage &, sockaddr_storage &) const override {}
+    void cut() noexcept override {}
+};
+
 // Fixture of tests.
 struct device_with_pair {
     verbs_device device;
     connected_pair p{device};
 };
 
+// Attributes of a connected queue pair with one element per request.
+ibv_qp_init_attr rc_attributes(softrdma::completion_queue &cq, std::uint32_t depth);
+// Moves a queue pair from RESET to RTR, or to RTS. Returns false if a change is rejected.
+bool enter_rtr(softrdma::queue_pair &qp, ibv_qp_attr attr);
+bool enter_rts(softrdma::queue_pair &qp, ibv_qp_attr attr);
 void make_ready_to_send(softrdma::queue_pair &qp, unsigned grants, std::uint8_t rnr_retry);
+// Posts a receive of one element. The queue is that of a queue pair or a shared one. Returns 0 or an errno value.
+int post_one(softrdma::queue_pair &qp, std::uint64_t wr_id, ibv_sge list);
+int post_one(softrdma::shared_receive_queue &srq, std::uint64_t wr_id, ibv_sge list);
 void assert_completion(const std::optional<ibv_wc> &wc, std::uint64_t wr_id, ibv_wc_status status);
 void assert_nothing(connected_pair::side &s);
 // Returns the part of the completion queue that peers write in memory.

@@ -84,26 +84,9 @@ DEFINE_TEST(requests_without_access_rights_are_rejected, nullptr, nullptr)
     assert_completion(p.a.poll(), 0, IBV_WC_REM_ACCESS_ERR);
 }
 
-class unused_path final : public packet_path
-{
-public:
-    void transmit(const packet &, std::span<const iovec>, bool) override
-    {
-        fail_msg("unexpected packet: requests use shared memory");
-    }
-    void push() override {}
-    bool congested() override { return false; }
-    std::size_t send_space() override { return 0; }
-    void start_timer(std::chrono::microseconds) override {}
-    void start_response_timer(std::chrono::microseconds) override {}
-    const char *name() const noexcept override { return "none"; }
-    void ends(sockaddr_storage &, sockaddr_storage &) const override {}
-    void cut() noexcept override {}
-};
-
 FIXTURE_TEST(device_with_pair, the_loss_of_an_earlier_path_is_ignored)
 {
-    const auto earlier = std::make_shared<unused_path>(), present = std::make_shared<unused_path>();
+    const auto earlier = std::make_shared<idle_path>(), present = std::make_shared<idle_path>();
     p.a.qp->attach(earlier);
     p.a.qp->attach(nullptr);
     p.a.qp->path_lost(earlier.get());
