@@ -69,82 +69,75 @@ struct stat64 stat64_out;
 struct statx statx_out;
 char path_out[PATH_MAX];
 
-// Functions that take a path. Each entry returns whether the function found the file.
+bool globs(const char *path)
+{
+    glob_t found{};
+    const bool is_found = glob(path, 0, nullptr, &found) == 0 && strcmp(found.gl_pathv[0], path) == 0;
+    globfree(&found);
+    return is_found;
+}
+
+bool canonicalizes(const char *path)
+{
+    char *found = canonicalize_file_name(path);
+    free(found);
+    return found != nullptr;
+}
+
+// Functions that take a path. Each entry returns whether the function found the file `p`.
 struct path_function {
     const char *name;
     bool (*finds)(const char *path);
 };
+#define FINDS(name, ...)                                                                                               \
+    {                                                                                                                  \
+        name, [](const char *p) { return __VA_ARGS__; }                                                                \
+    }
 const path_function path_functions[] = {
-        {"open", [](const char *p) { return closed(open(p, O_RDONLY)); }},
-        {"open64", [](const char *p) { return closed(open64(p, O_RDONLY)); }},
-        {"openat", [](const char *p) { return closed(openat(AT_FDCWD, p, O_RDONLY)); }},
-        {"openat64", [](const char *p) { return closed(openat64(AT_FDCWD, p, O_RDONLY)); }},
-        {"__open_2", [](const char *p) { return closed(symbol<int(const char *, int)>("__open_2")(p, O_RDONLY)); }},
-        {"__open64_2", [](const char *p) { return closed(symbol<int(const char *, int)>("__open64_2")(p, O_RDONLY)); }},
-        {"__openat_2",
-                [](const char *p) { return closed(symbol<int(int, const char *, int)>("__openat_2")(0, p, 0)); }},
-        {"__openat64_2",
-                [](const char *p) { return closed(symbol<int(int, const char *, int)>("__openat64_2")(0, p, 0)); }},
-        {"fopen", [](const char *p) { return closed(fopen(p, "r")); }},
-        {"fopen64", [](const char *p) { return closed(fopen64(p, "r")); }},
-        {"freopen", [](const char *p) { return closed(freopen(p, "r", fopen("/dev/null", "r"))); }},
-        {"freopen64", [](const char *p) { return closed(freopen64(p, "r", fopen("/dev/null", "r"))); }},
-        {"ifstream", [](const char *p) { return std::ifstream(p).is_open(); }},
-        {"stat", [](const char *p) { return stat(p, &stat_out) == 0 && stat_out.st_size > 0; }},
-        {"stat64", [](const char *p) { return stat64(p, &stat64_out) == 0 && stat64_out.st_size > 0; }},
-        {"lstat", [](const char *p) { return lstat(p, &stat_out) == 0 && S_ISREG(stat_out.st_mode); }},
-        {"lstat64", [](const char *p) { return lstat64(p, &stat64_out) == 0 && S_ISREG(stat64_out.st_mode); }},
-        {"fstatat", [](const char *p) { return fstatat(AT_FDCWD, p, &stat_out, 0) == 0; }},
-        {"fstatat64", [](const char *p) { return fstatat64(AT_FDCWD, p, &stat64_out, 0) == 0; }},
-        {"statx", [](const char *p) { return statx(AT_FDCWD, p, 0, STATX_SIZE, &statx_out) == 0; }},
-        {"__xstat",
-                [](const char *p) {
-                    return symbol<int(int, const char *, struct stat *)>("__xstat")(1, p, &stat_out) == 0 &&
-                           stat_out.st_size > 0;
-                }},
-        {"__lxstat64",
-                [](const char *p) {
-                    return symbol<int(int, const char *, struct stat64 *)>("__lxstat64")(1, p, &stat64_out) == 0;
-                }},
-        {"__fxstatat",
-                [](const char *p) {
-                    return symbol<int(int, int, const char *, struct stat *, int)>("__fxstatat")(
-                                   1, AT_FDCWD, p, &stat_out, 0) == 0;
-                }},
-        {"access", [](const char *p) { return access(p, R_OK) == 0; }},
-        {"faccessat", [](const char *p) { return faccessat(AT_FDCWD, p, R_OK, 0) == 0; }},
-        {"euidaccess", [](const char *p) { return euidaccess(p, R_OK) == 0; }},
-        {"eaccess", [](const char *p) { return eaccess(p, R_OK) == 0; }},
-        {"realpath", [](const char *p) { return realpath(p, path_out) == path_out; }},
-        {"canonicalize_file_name",
-                [](const char *p) {
-                    char *found = canonicalize_file_name(p);
-                    free(found);
-                    return found != nullptr;
-                }},
-        {"__realpath_chk",
-                [](const char *p) {
-                    return symbol<char *(const char *, char *, size_t)>("__realpath_chk")(
-                                   p, path_out, sizeof(path_out)) == path_out;
-                }},
-        {"listxattr", [](const char *p) { return listxattr(p, nullptr, 0) >= 0; }},
-        {"llistxattr", [](const char *p) { return llistxattr(p, nullptr, 0) >= 0; }},
-        {"getxattr", [](const char *p) { return getxattr(p, "user.absent", nullptr, 0) < 0 && errno != ENOENT; }},
-        {"lgetxattr", [](const char *p) { return lgetxattr(p, "user.absent", nullptr, 0) < 0 && errno != ENOENT; }},
-        {"glob",
-                [](const char *p) {
-                    glob_t found{};
-                    const bool is_found = glob(p, 0, nullptr, &found) == 0 && strcmp(found.gl_pathv[0], p) == 0;
-                    globfree(&found);
-                    return is_found;
-                }},
-        {"syscall statx",
-                [](const char *p) {
-                    return syscall(SYS_statx, AT_FDCWD, p, 0, STATX_SIZE, &statx_out) == 0 && statx_out.stx_size > 0;
-                }},
-        {"syscall openat", [](const char *p) { return closed(static_cast<int>(syscall(SYS_openat, 0, p, O_RDONLY))); }},
-        {"exists", [](const char *p) { return fs::exists(p); }},
+        FINDS("open", closed(open(p, O_RDONLY))),
+        FINDS("open64", closed(open64(p, O_RDONLY))),
+        FINDS("openat", closed(openat(AT_FDCWD, p, O_RDONLY))),
+        FINDS("openat64", closed(openat64(AT_FDCWD, p, O_RDONLY))),
+        FINDS("__open_2", closed(symbol<int(const char *, int)>("__open_2")(p, O_RDONLY))),
+        FINDS("__open64_2", closed(symbol<int(const char *, int)>("__open64_2")(p, O_RDONLY))),
+        FINDS("__openat_2", closed(symbol<int(int, const char *, int)>("__openat_2")(0, p, 0))),
+        FINDS("__openat64_2", closed(symbol<int(int, const char *, int)>("__openat64_2")(0, p, 0))),
+        FINDS("fopen", closed(fopen(p, "r"))),
+        FINDS("fopen64", closed(fopen64(p, "r"))),
+        FINDS("freopen", closed(freopen(p, "r", fopen("/dev/null", "r")))),
+        FINDS("freopen64", closed(freopen64(p, "r", fopen("/dev/null", "r")))),
+        FINDS("ifstream", std::ifstream(p).is_open()),
+        FINDS("stat", stat(p, &stat_out) == 0 && stat_out.st_size > 0),
+        FINDS("stat64", stat64(p, &stat64_out) == 0 && stat64_out.st_size > 0),
+        FINDS("lstat", lstat(p, &stat_out) == 0 && S_ISREG(stat_out.st_mode)),
+        FINDS("lstat64", lstat64(p, &stat64_out) == 0 && S_ISREG(stat64_out.st_mode)),
+        FINDS("fstatat", fstatat(AT_FDCWD, p, &stat_out, 0) == 0),
+        FINDS("fstatat64", fstatat64(AT_FDCWD, p, &stat64_out, 0) == 0),
+        FINDS("statx", statx(AT_FDCWD, p, 0, STATX_SIZE, &statx_out) == 0),
+        FINDS("__xstat",
+                symbol<int(int, const char *, struct stat *)>("__xstat")(1, p, &stat_out) == 0 && stat_out.st_size > 0),
+        FINDS("__lxstat64", symbol<int(int, const char *, struct stat64 *)>("__lxstat64")(1, p, &stat64_out) == 0),
+        FINDS("__fxstatat", symbol<int(int, int, const char *, struct stat *, int)>("__fxstatat")(
+                                    1, AT_FDCWD, p, &stat_out, 0) == 0),
+        FINDS("access", access(p, R_OK) == 0),
+        FINDS("faccessat", faccessat(AT_FDCWD, p, R_OK, 0) == 0),
+        FINDS("euidaccess", euidaccess(p, R_OK) == 0),
+        FINDS("eaccess", eaccess(p, R_OK) == 0),
+        FINDS("realpath", realpath(p, path_out) == path_out),
+        {"canonicalize_file_name", canonicalizes},
+        FINDS("__realpath_chk", symbol<char *(const char *, char *, size_t)>("__realpath_chk")(
+                                        p, path_out, sizeof(path_out)) == path_out),
+        FINDS("listxattr", listxattr(p, nullptr, 0) >= 0),
+        FINDS("llistxattr", llistxattr(p, nullptr, 0) >= 0),
+        FINDS("getxattr", getxattr(p, "user.absent", nullptr, 0) < 0 && errno != ENOENT),
+        FINDS("lgetxattr", lgetxattr(p, "user.absent", nullptr, 0) < 0 && errno != ENOENT),
+        {"glob", globs},
+        FINDS("syscall statx",
+                syscall(SYS_statx, AT_FDCWD, p, 0, STATX_SIZE, &statx_out) == 0 && statx_out.stx_size > 0),
+        FINDS("syscall openat", closed(static_cast<int>(syscall(SYS_openat, 0, p, O_RDONLY)))),
+        FINDS("exists", fs::exists(p)),
 };
+#undef FINDS
 
 DEFINE_TEST(each_function_finds_a_file, nullptr, nullptr)
 {
