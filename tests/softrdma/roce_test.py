@@ -196,16 +196,25 @@ class RoceTest(unittest.TestCase):
         self.addCleanup(relay.end)
         return relay
 
+    def start(self, host: Host, *program: str, **options: object) -> subprocess.Popen:
+        """Starts a program that ends with the test."""
+        process = host.start(*program, **options)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def start_server(self, port: int, *program: str, **environment: str) -> subprocess.Popen:
+        """Starts a program at the right, and waits until it listens."""
+        server = self.start(self.right, *program, **environment)
+        transports = 2 if environment.get("SOFTRDMA_ROCE") == "listen" else 1
+        wait_until(lambda: self.right.listens(port, transports) or server.poll() is not None, "a server")
+        return server
+
     def serve(self, *options: str, program: str = "ibv_rc_pingpong", **environment: str) -> tuple[subprocess.Popen, list[str]]:
         """Starts a server at the right. Returns it and the command of its client."""
         self.port += 1
         command = [program, "-g", "0", "-c", "-p", str(self.port), *options]
-        server = self.right.start(*command, **environment)
-        self.addCleanup(server.communicate)
-        self.addCleanup(server.kill)
-        port = self.port
-        wait_until(lambda: self.right.listens(port) or server.poll() is not None, "a server")
-        return server, [*command, RIGHT]
+        return self.start_server(self.port, *command, **environment), [*command, RIGHT]
 
     def finish(self, *processes: subprocess.Popen) -> None:
         for process in processes:
@@ -343,9 +352,7 @@ class RoceTest(unittest.TestCase):
     def test_a_packet_of_another_message(self) -> None:
         relay = self.relay(1.0) # the test sends the packets of the client
         server, client = self.serve("-s", "2000")
-        client = self.left.start(*client)
-        self.addCleanup(client.communicate)
-        self.addCleanup(client.kill)
+        client = self.start(self.left, *client)
         wait_until(lambda: len(relay.frames) > 1, "a message")
         first, last = relay.frames[:2]
         self.assertEqual([0, 2], [first[42], last[42]])
@@ -360,8 +367,7 @@ class RoceTest(unittest.TestCase):
     def test_a_late_copy_of_a_read_request(self) -> None:
         relay = self.relay()
         server, client = self.serve_rping("-C", "300")
-        client = self.left.start(*client)
-        self.addCleanup(client.kill)
+        client = self.start(self.left, *client)
         reads = lambda: [frame for frame in relay.frames if frame[42] == READ_REQUEST]
         wait_until(lambda: len(reads()) > 1, "requests")
         copy = reads()[0][:62] + bytes(4) + reads()[0][66:] # its key is no longer valid
@@ -434,11 +440,7 @@ class RoceTest(unittest.TestCase):
     def serve_rping(self, *options: str, **environment: str) -> tuple[subprocess.Popen, list[str]]:
         """Starts a server of the connection manager at the right. Returns it and the command of its client."""
         self.port += 1
-        server = self.right.start("rping", "-s", "-a", RIGHT, "-p", str(self.port), "-C", "5", *options, **environment)
-        self.addCleanup(server.communicate)
-        self.addCleanup(server.kill)
-        port, transports = self.port, 2 if environment.get("SOFTRDMA_ROCE") == "listen" else 1
-        wait_until(lambda: self.right.listens(port, transports) or server.poll() is not None, "a server")
+        server = self.start_server(self.port, "rping", "-s", "-a", RIGHT, "-p", str(self.port), "-C", "5", *options, **environment)
         return server, ["rping", "-c", "-a", RIGHT, "-p", str(self.port), "-C", "5", *options]
 
     def fail_in_time(self, command: list[str], event: str, **environment: str) -> None:
@@ -472,9 +474,7 @@ class RoceTest(unittest.TestCase):
         """Connects a client that does not disconnect. Returns the server, the client and the message of that attribute."""
         relay = self.relay()
         server, client = self.serve_rping(SOFTRDMA_LOG="warn")
-        client = self.left.start(*self.endless(client))
-        self.addCleanup(client.communicate)
-        self.addCleanup(client.kill)
+        client = self.start(self.left, *self.endless(client))
         wait_until(lambda: any(frame[42] == READ_REQUEST for frame in relay.frames), "an established connection")
         self.relay_of_connection = relay
         return server, client, next(f for f in relay.frames if is_management(f) and attribute_of(f) == attribute)
@@ -512,10 +512,7 @@ class RoceTest(unittest.TestCase):
     def test_lost_and_repeated_messages_of_the_connection_manager(self) -> None:
         relay = self.relay(0.25)
         relay.only_management = True
-        server = self.right.start("ucmatose", "-b", RIGHT, "-p", "7471", "-c", "20", "-C", "5")
-        self.addCleanup(server.communicate)
-        self.addCleanup(server.kill)
-        wait_until(lambda: self.right.listens(7471) or server.poll() is not None, "a server")
+        server = self.start_server(7471, "ucmatose", "-b", RIGHT, "-p", "7471", "-c", "20", "-C", "5")
         self.finish(self.left.start("ucmatose", "-s", RIGHT, "-p", "7471", "-c", "20", "-C", "5"), server)
         attributes = messages_of(relay)
         self.assertGreater(attributes.count(REQ), 20)
@@ -525,9 +522,7 @@ class RoceTest(unittest.TestCase):
         relay = self.relay()
         relay.lost = {DREQ}
         server, client = self.serve_rping()
-        client = self.left.start(*client) # exits at once after its request to disconnect
-        self.addCleanup(client.communicate)
-        self.addCleanup(client.kill)
+        client = self.start(self.left, *client) # exits at once after its request to disconnect
         wait_until(lambda: messages_of(relay).count(DREQ) > 2, "repeated requests to disconnect")
         relay.lost = set()
         self.finish(client, server)
@@ -538,9 +533,7 @@ class RoceTest(unittest.TestCase):
             relay.lost = {lost}
             server, client = self.serve_rping(SOFTRDMA_CM_TIMEOUT_MS="1500")
             if lost == RTU: # the server ends the connection
-                client = self.left.start(*client, SOFTRDMA_CM_TIMEOUT_MS="1500")
-                self.addCleanup(client.communicate)
-                self.addCleanup(client.kill)
+                client = self.start(self.left, *client, SOFTRDMA_CM_TIMEOUT_MS="1500")
                 self.assertIn("RDMA_CM_EVENT_UNREACHABLE", server.communicate(timeout=LIMIT_S)[0])
             else: # the server may end it first (reason 4, timeout)
                 self.fail_in_time(client, "RDMA_CM_EVENT_(UNREACHABLE|REJECTED, error 4)", SOFTRDMA_CM_TIMEOUT_MS="1500")
@@ -558,9 +551,7 @@ class RoceTest(unittest.TestCase):
         requests = lambda: [frame for frame in relay.frames if is_management(frame) and attribute_of(frame) == REQ]
         relay.lost = {REQ}
         command[command.index(str(self.port))] = str(self.port + 1)
-        client = self.left.start(*command)
-        self.addCleanup(client.communicate)
-        self.addCleanup(client.kill)
+        client = self.start(self.left, *command)
         wait_until(lambda: len(requests()) > 1, "a repeated request")
         first, second = requests()[:2]
         self.right.socket.send(first)
@@ -599,9 +590,7 @@ class RoceTest(unittest.TestCase):
         self.assertEqual([(REJ, 8)], self.await_answers(relay, 1)) # no program listens
         numbers = itertools.count(2)
         for port in range(20000, 20020):
-            server = self.right.start("ucmatose", "-b", RIGHT, "-p", str(port), "-c", "100")
-            self.addCleanup(server.communicate)
-            self.addCleanup(server.kill)
+            server = self.start(self.right, "ucmatose", "-b", RIGHT, "-p", str(port), "-c", "100")
             sent = number = 0
             while not self.right.listens(port):
                 self.assertIsNone(server.poll())
@@ -627,10 +616,7 @@ class RoceTest(unittest.TestCase):
 
     def serve_udaddy(self, *options: str, **environment: str) -> tuple[subprocess.Popen, list[str]]:
         """Starts a server at the right that datagram queue pairs find. Returns it and the command of its client."""
-        server = self.right.start("udaddy", "-b", RIGHT, *options, **environment)
-        self.addCleanup(server.communicate)
-        self.addCleanup(server.kill)
-        wait_until(lambda: self.right.listens(UDADDY_PORT) or server.poll() is not None, "a server")
+        server = self.start_server(UDADDY_PORT, "udaddy", "-b", RIGHT, *options, **environment)
         return server, ["udaddy", "-s", RIGHT, *options]
 
     def test_resolutions_are_those_of_the_standard(self) -> None:
@@ -717,12 +703,8 @@ class RoceTest(unittest.TestCase):
         relay = self.relay()
         other, client_of_other = self.serve_rping() # answers for the killed process
         command = ["ib_write_bw", "-R", "-p", "7472", "-D", str(LIMIT_S), "-s", "8"]
-        server = self.right.start(*command)
-        self.addCleanup(server.communicate)
-        self.addCleanup(server.kill)
-        wait_until(lambda: self.right.listens(7472), "a server")
-        client = self.left.start(*command, RIGHT, SOFTRDMA_CM_TIMEOUT_MS="1500")
-        self.addCleanup(client.kill)
+        server = self.start_server(7472, *command)
+        client = self.start(self.left, *command, RIGHT, SOFTRDMA_CM_TIMEOUT_MS="1500")
         wait_until(lambda: len(relay.frames) > 1000 or client.poll() is not None, "a connection")
         server.kill()
         output = client.communicate(timeout=LIMIT_S / 2)[0]
@@ -753,9 +735,7 @@ class RoceTest(unittest.TestCase):
 
     def start_automatically(self, command: list[str], **environment: str) -> subprocess.Popen:
         """Starts a program that chooses between TCP and RoCE."""
-        program = self.left.start(*command, SOFTRDMA_TRANSPORT="auto", SOFTRDMA_LOG="info", **environment)
-        self.addCleanup(program.communicate)
-        self.addCleanup(program.kill)
+        program = self.start(self.left, *command, SOFTRDMA_TRANSPORT="auto", SOFTRDMA_LOG="info", **environment)
         return program
 
     def transport_of(self, program: subprocess.Popen) -> str:
@@ -798,10 +778,7 @@ class RoceTest(unittest.TestCase):
         self.assertLessEqual({REQ, REP, RTU, DREQ}, set(attributes))
         server, client = self.serve_rping()
         self.finish(self.right.start(*client, SOFTRDMA_TRANSPORT="auto"), server) # within a host
-        server = self.right.start("ucmatose", "-b", RIGHT, "-p", "7471", "-c", "20", "-C", "5")
-        self.addCleanup(server.communicate)
-        self.addCleanup(server.kill)
-        wait_until(lambda: self.right.listens(7471) or server.poll() is not None, "a server")
+        server = self.start_server(7471, "ucmatose", "-b", RIGHT, "-p", "7471", "-c", "20", "-C", "5")
         self.finish(self.start_automatically(["ucmatose", "-s", RIGHT, "-p", "7471", "-c", "20", "-C", "5"]), server)
 
     def is_refused(self, command: list[str], error: str = "REJECTED, error 8", **environment: str) -> str:
@@ -880,10 +857,7 @@ class RoceTest(unittest.TestCase):
         self.port += 1
         port = self.port
         command = ["ib_send_bw", "-n", "20", "-s", "100", "-p", str(port), *options]
-        server = self.right.start(*command, **environment)
-        self.addCleanup(server.communicate)
-        self.addCleanup(server.kill)
-        wait_until(lambda: self.right.listens(port) or server.poll() is not None, "a server")
+        server = self.start_server(port, *command, **environment)
         self.finish(self.left.start(*command, RIGHT, **environment), server)
         for frame in relay.frames:
             self.assertEqual("", roce_packets.wrong_checksum(frame))
