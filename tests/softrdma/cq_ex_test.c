@@ -12,43 +12,13 @@ enum {
     messages = 2000,
 };
 
-/* A connected pair of queue pairs in one process. The completions of the server are in an extended CQ. */
+/* Queue pairs of one process that are connected. The completions of the second are in an extended CQ. */
 struct ends {
-    struct ibv_pd *pd;
+    struct side from;
+    struct side to;
     struct ibv_cq_ex *cq_ex;
-    struct ibv_cq *cq;
-    struct ibv_qp *from;
-    struct ibv_qp *to;
-    struct ibv_mr *mr;
     uint8_t memory[4096];
 };
-
-static struct ibv_qp *make_qp(struct ends *e, struct ibv_cq *cq)
-{
-    struct ibv_qp_init_attr attr = {.send_cq = cq,
-            .recv_cq = cq,
-            .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1}};
-    struct ibv_qp *qp = ibv_create_qp(e->pd, &attr);
-    assert_non_null(qp);
-    return qp;
-}
-
-static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer)
-{
-    struct ibv_qp_attr attr = {.path_mtu = IBV_MTU_1024,
-            .dest_qp_num = peer->qp_num,
-            .max_dest_rd_atomic = 1,
-            .min_rnr_timer = 12,
-            .ah_attr = own_address(device),
-            .timeout = 14,
-            .retry_cnt = 7,
-            .rnr_retry = 7,
-            .max_rd_atomic = 1};
-    to_init(qp);
-    assert_int_equal(modify_to_rtr(qp, &attr), 0);
-    assert_int_equal(modify_to_rts(qp, &attr), 0);
-}
 
 static struct ibv_cq_ex *make_cq(struct ibv_pd *parent, unsigned flags)
 {
@@ -62,46 +32,40 @@ static struct ibv_cq_ex *make_cq(struct ibv_pd *parent, unsigned flags)
 
 static void open_ends(struct ends *e, struct ibv_pd *domain, unsigned flags)
 {
-    e->pd = domain != NULL ? domain : ibv_alloc_pd(device);
+    struct ibv_pd *const pd = domain != NULL ? domain : ibv_alloc_pd(device);
     e->cq_ex = make_cq(NULL, flags);
     assert_non_null(e->cq_ex);
-    e->cq = ibv_create_cq(device, 256, NULL, NULL, 0);
-    e->from = make_qp(e, e->cq);
-    e->to = make_qp(e, ibv_cq_ex_to_cq(e->cq_ex));
-    e->mr = ibv_reg_mr(e->pd, e->memory, sizeof(e->memory), (int)everything);
-    assert_non_null(e->mr);
-    connect_to(e->from, e->to);
-    connect_to(e->to, e->from);
+    struct ibv_mr *const mr = ibv_reg_mr(pd, e->memory, sizeof(e->memory), (int)everything);
+    assert_non_null(mr);
+    e->from = (struct side){.pd = pd, .mr = mr, .memory = e->memory};
+    e->to = e->from;
+    e->from.cq = ibv_create_cq(device, 256, NULL, NULL, 0);
+    e->to.cq = ibv_cq_ex_to_cq(e->cq_ex);
+    e->from.qp = create_rc_qp(pd, e->from.cq, 64);
+    e->to.qp = create_rc_qp(pd, e->to.cq, 64);
+    connect_qp(e->from.qp, connection_to(device, e->to.qp->qp_num));
+    connect_qp(e->to.qp, connection_to(device, e->from.qp->qp_num));
 }
 
 static void close_ends(struct ends *e)
 {
-    assert_int_equal(ibv_destroy_qp(e->from), 0);
-    assert_int_equal(ibv_destroy_qp(e->to), 0);
-    assert_int_equal(ibv_dereg_mr(e->mr), 0);
-    assert_int_equal(ibv_destroy_cq(e->cq), 0);
-    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(e->cq_ex)), 0);
-    assert_int_equal(ibv_dealloc_pd(e->pd), 0);
+    assert_int_equal(ibv_destroy_qp(e->from.qp), 0);
+    assert_int_equal(ibv_destroy_qp(e->to.qp), 0);
+    assert_int_equal(ibv_dereg_mr(e->to.mr), 0);
+    assert_int_equal(ibv_destroy_cq(e->from.cq), 0);
+    assert_int_equal(ibv_destroy_cq(e->to.cq), 0);
+    assert_int_equal(ibv_dealloc_pd(e->to.pd), 0);
 }
 
 static void take_message(struct ends *e, uint64_t id)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)e->memory + 2048, .length = 64, .lkey = e->mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
-    assert_int_equal(ibv_post_recv(e->to, &wr, &bad), 0);
+    assert_int_equal(post_receive(&e->to, id, 2048, 64), 0);
 }
 
-static void send_message(struct ends *e, uint32_t length, enum ibv_wr_opcode opcode)
+static void send_message(struct ends *e, size_t length, enum ibv_wr_opcode opcode)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)e->memory, .length = length, .lkey = e->mr->lkey};
-    struct ibv_send_wr wr = {.wr_id = 1,
-                               .opcode = opcode,
-                               .send_flags = IBV_SEND_SIGNALED,
-                               .sg_list = &sge,
-                               .num_sge = 1,
-                               .imm_data = htonl(0x12345678)},
-                       *bad = NULL;
-    assert_int_equal(ibv_post_send(e->from, &wr, &bad), 0);
+    assert_int_equal(post(&e->from, opcode, 1, 0, length, NULL, 0, 0), 0);
+    expect_completion(e->from.cq, 1, length > 64 ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_SUCCESS);
 }
 
 static int start(struct ibv_cq_ex *cq)
@@ -123,9 +87,7 @@ DEFINE_TEST(entries_are_read_field_by_field, open_the_device, close_the_device)
     for (uint64_t i = 0; i < 3; ++i)
         take_message(&e, 10 + i);
     send_message(&e, 8, IBV_WR_SEND);
-    expect_completion(e.cq, 1, IBV_WC_SUCCESS);
     send_message(&e, 16, IBV_WR_SEND_WITH_IMM);
-    expect_completion(e.cq, 1, IBV_WC_SUCCESS);
 
     assert_int_equal(start(e.cq_ex), 0);
     assert_int_equal(e.cq_ex->wr_id, 10);
@@ -133,13 +95,13 @@ DEFINE_TEST(entries_are_read_field_by_field, open_the_device, close_the_device)
     assert_int_equal(ibv_wc_read_opcode(e.cq_ex), IBV_WC_RECV);
     assert_int_equal(ibv_wc_read_byte_len(e.cq_ex), 8);
     assert_int_equal(ibv_wc_read_wc_flags(e.cq_ex), 0);
-    assert_int_equal(ibv_wc_read_qp_num(e.cq_ex), e.to->qp_num);
-    assert_int_equal(ibv_wc_read_src_qp(e.cq_ex), e.from->qp_num);
+    assert_int_equal(ibv_wc_read_qp_num(e.cq_ex), e.to.qp->qp_num);
+    assert_int_equal(ibv_wc_read_src_qp(e.cq_ex), e.from.qp->qp_num);
     assert_int_equal(ibv_next_poll(e.cq_ex), 0);
     assert_int_equal(e.cq_ex->wr_id, 11);
     assert_int_equal(ibv_wc_read_byte_len(e.cq_ex), 16);
     assert_int_equal(ibv_wc_read_wc_flags(e.cq_ex), IBV_WC_WITH_IMM);
-    assert_int_equal(ntohl(ibv_wc_read_imm_data(e.cq_ex)), 0x12345678);
+    assert_int_equal(ntohl(ibv_wc_read_imm_data(e.cq_ex)), 0x87654321);
     assert_int_equal(ibv_wc_read_vendor_err(e.cq_ex), 0);
     assert_int_equal(ibv_wc_read_slid(e.cq_ex), 0);
     assert_int_equal(ibv_wc_read_sl(e.cq_ex), 0);
@@ -149,10 +111,9 @@ DEFINE_TEST(entries_are_read_field_by_field, open_the_device, close_the_device)
 
     /* Both polling functions return entries of the same queue. */
     send_message(&e, 8, IBV_WR_SEND);
-    expect_completion(e.cq, 1, IBV_WC_SUCCESS);
-    expect_completion(ibv_cq_ex_to_cq(e.cq_ex), 12, IBV_WC_SUCCESS);
+    expect_completion(e.to.cq, 12, IBV_WC_SUCCESS);
     take_message(&e, 13);
-    assert_int_equal(ibv_resize_cq(ibv_cq_ex_to_cq(e.cq_ex), 512), 0);
+    assert_int_equal(ibv_resize_cq(e.to.cq, 512), 0);
     send_message(&e, 65, IBV_WR_SEND); /* longer than its receive */
     assert_int_equal(start(e.cq_ex), 0);
     assert_int_equal(e.cq_ex->wr_id, 13);
@@ -171,7 +132,6 @@ DEFINE_TEST(two_queues_are_polled_at_once, open_the_device, close_the_device)
         for (unsigned i = 0; i < 2; ++i) {
             take_message(&e[i], 10 + i);
             send_message(&e[i], 8, IBV_WR_SEND);
-            expect_completion(e[i].cq, 1, IBV_WC_SUCCESS);
         }
         const unsigned first = turn, second = 1 - turn;
         assert_int_equal(start(e[first].cq_ex), 0);
@@ -268,7 +228,6 @@ DEFINE_TEST(threads_take_entries_of_one_queue, open_the_device, close_the_device
         const uint32_t length = 1 + i % 64;
         take_message(&e, length);
         send_message(&e, length, IBV_WR_SEND);
-        expect_completion(e.cq, 1, IBV_WC_SUCCESS);
         while (i >= 32 + t.taken)
             sched_yield();
     }
@@ -286,7 +245,6 @@ DEFINE_TEST(a_queue_of_one_thread_is_polled_without_a_lock, open_the_device, clo
     for (uint64_t i = 0; i < 100; ++i) {
         take_message(&e, i);
         send_message(&e, 8, IBV_WR_SEND);
-        expect_completion(e.cq, 1, IBV_WC_SUCCESS);
         assert_int_equal(start(e.cq_ex), 0);
         assert_int_equal(e.cq_ex->wr_id, i);
         ibv_end_poll(e.cq_ex);
@@ -315,18 +273,16 @@ DEFINE_TEST(a_parent_domain_stands_for_its_domain, open_the_device, close_the_de
     assert_int_equal(errno, EINVAL);
 
     open_ends(&e, parent, 0);
-    assert_ptr_equal(e.to->pd, parent);
+    assert_ptr_equal(e.to.qp->pd, parent);
     struct ibv_mr *of_domain = ibv_reg_mr(pd, e.memory, sizeof(e.memory), (int)everything);
     assert_non_null(of_domain);
-    struct ibv_mr *const of_parent = e.mr;
+    struct ibv_mr *const regions[] = {of_domain, e.to.mr};
     for (unsigned i = 0; i < 2; ++i) { /* each region works with the same keys */
-        e.mr = i == 0 ? of_domain : of_parent;
+        e.from.mr = e.to.mr = regions[i];
         take_message(&e, i);
         send_message(&e, 8, IBV_WR_SEND);
-        expect_completion(e.cq, 1, IBV_WC_SUCCESS);
-        expect_completion(ibv_cq_ex_to_cq(e.cq_ex), i, IBV_WC_SUCCESS);
+        expect_completion(e.to.cq, i, IBV_WC_SUCCESS);
     }
-    e.mr = of_parent;
     struct ibv_cq_ex *cq = make_cq(parent, 0);
     assert_non_null(cq);
     assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);

@@ -23,10 +23,7 @@ PAIR_TEST(reposted_receives_use_their_new_buffers, connected)
         const uint32_t length = rounds[i / 16].length;
         const int pieces = rounds[i / 16].pieces;
         const size_t sent = length * (unsigned)pieces;
-        struct ibv_sge sges[2] = {
-                {(uintptr_t)p->server.memory + offset, length, p->server.mr->lkey},
-                {(uintptr_t)p->server.memory + offset + length + 8, length, p->server.mr->lkey},
-        };
+        struct ibv_sge sges[2] = {sge_of(&p->server, offset, length), sge_of(&p->server, offset + length + 8, length)};
         struct ibv_recv_wr wr = {.wr_id = i, .sg_list = sges, .num_sge = pieces};
         struct ibv_recv_wr *bad = NULL;
         fill(p->client.memory, 128, i + 1);
@@ -106,20 +103,13 @@ PAIR_TEST(scatter_lists_join_and_split, connected)
     fill(p->client.memory, 4096, 2);
     struct ibv_sge to[3], from[2];
     for (size_t i = 0; i < 3; ++i)
-        to[i] = (struct ibv_sge){
-                .addr = (uintptr_t)p->server.memory + i * 1000 + 1, .length = 101, .lkey = p->server.mr->lkey};
+        to[i] = sge_of(&p->server, i * 1000 + 1, 101);
     for (size_t i = 0; i < 2; ++i)
-        from[i] = (struct ibv_sge){
-                .addr = (uintptr_t)p->client.memory + i * 2000, .length = 150, .lkey = p->client.mr->lkey};
+        from[i] = sge_of(&p->client, i * 2000, 150);
     struct ibv_recv_wr receive = {.wr_id = 1, .sg_list = to, .num_sge = 3}, *bad_receive = NULL;
-    struct ibv_send_wr wr = {.wr_id = 2,
-                               .sg_list = from,
-                               .num_sge = 2,
-                               .opcode = IBV_WR_SEND,
-                               .send_flags = IBV_SEND_SIGNALED},
-                       *bad = NULL;
+    const struct ibv_send_wr send = {.wr_id = 2, .sg_list = from, .num_sge = 2, .opcode = IBV_WR_SEND};
     assert_int_equal(ibv_post_recv(p->server.qp, &receive, &bad_receive), 0);
-    assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), 0);
+    assert_int_equal(post_wr(&p->client, send), 0);
     assert_int_equal(next_completion(p->server.cq).byte_len, 300);
     for (size_t i = 0; i < 300; ++i)
         assert_int_equal(p->server.memory[i / 101 * 1000 + 1 + i % 101], p->client.memory[i / 150 * 2000 + i % 150]);
@@ -170,19 +160,15 @@ PAIR_TEST(long_transfers_are_divided_among_elements, connected_large)
     uint8_t *expected = test_malloc(length);
     fill(expected, length, 9);
     for (unsigned i = 0; i < count; ++i)
-        back_to_front[i] = (struct ibv_sge){.addr = (uintptr_t)p->client.memory + (count - 1 - i) * part,
-                .length = part,
-                .lkey = p->client.mr->lkey};
+        back_to_front[i] = sge_of(&p->client, (count - 1 - i) * part, part);
     memcpy(p->server.memory, expected, length);
-    struct ibv_send_wr read = {.wr_id = 1,
-                               .sg_list = back_to_front,
-                               .num_sge = count,
-                               .opcode = IBV_WR_RDMA_READ,
-                               .send_flags = IBV_SEND_SIGNALED},
-                       *bad = NULL;
-    read.wr.rdma.remote_addr = (uintptr_t)p->server.memory;
-    read.wr.rdma.rkey = p->server.mr->rkey;
-    assert_int_equal(ibv_post_send(p->client.qp, &read, &bad), 0);
+    const struct ibv_send_wr read = {.wr_id = 1,
+            .sg_list = back_to_front,
+            .num_sge = count,
+            .opcode = IBV_WR_RDMA_READ,
+            .send_flags = IBV_SEND_SIGNALED,
+            .wr.rdma = {.remote_addr = (uintptr_t)p->server.memory, .rkey = p->server.mr->rkey}};
+    assert_int_equal(post_wr(&p->client, read), 0);
     expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
     for (unsigned i = 0; i < count; ++i)
         assert_memory_equal(p->client.memory + (count - 1 - i) * part, expected + i * part, part);

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 extern "C" {
-#include "fixture.h"
+#include "datagrams.h"
 }
 
 using namespace softrdma;
@@ -37,7 +37,6 @@ namespace
 
 constexpr std::uint16_t own_port = 0x1111;
 constexpr std::uint16_t peer_port = 0x2222;
-constexpr std::uint32_t qkey = 0x1234;
 
 network_address loopback_address()
 {
@@ -353,67 +352,31 @@ TEST(test_lying_reader)
     assert_true(r.put(0, bytes) == ring_writer::outcome::full);
 }
 
-struct ibv_context *device;
-struct ibv_pd *pd;
-struct ibv_cq *cq;
-struct ibv_qp *qp;
-struct ibv_mr *mr;
-std::byte *memory;
-constexpr std::size_t memory_size = 8192;
+struct side receiver;
 
-int open_receiver(void **)
+int open_receiver(void **state)
 {
-    struct ibv_device **list = ibv_get_device_list(nullptr);
-    device = list == nullptr ? nullptr : ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    if (device == nullptr)
-        return 1;
-    pd = ibv_alloc_pd(device);
-    cq = ibv_create_cq(device, 64, nullptr, nullptr, 0);
-    struct ibv_qp_init_attr init = {};
-    init.send_cq = init.recv_cq = cq;
-    init.cap = {.max_send_wr = 4, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
-    init.qp_type = IBV_QPT_UD;
-    qp = ibv_create_qp(pd, &init);
-    memory = static_cast<std::byte *>(calloc(1, memory_size));
-    mr = (ibv_reg_mr)(pd, memory, memory_size, IBV_ACCESS_LOCAL_WRITE);
-    struct ibv_qp_attr attr = {};
-    attr.port_num = 1;
-    attr.qkey = qkey;
-    attr.qp_state = IBV_QPS_INIT;
-    int error = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
-    attr.qp_state = IBV_QPS_RTR;
-    error |= ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+    const int error = open_the_device(state);
+    receiver = open_ready();
     return error;
 }
 
-int close_receiver(void **)
+int close_receiver(void **state)
 {
-    int error = ibv_destroy_qp(qp) | ibv_dereg_mr(mr) | ibv_destroy_cq(cq) | ibv_dealloc_pd(pd);
-    free(memory);
-    return error | ibv_close_device(device);
+    close_datagram_side(&receiver, nullptr);
+    return close_the_device(state);
 }
 
 GROUP_FIXTURE(open_receiver, close_receiver)
 
 void post_receive(std::uint64_t id)
 {
-    struct ibv_sge sge = {reinterpret_cast<std::uintptr_t>(memory), memory_size, mr->lkey};
-    struct ibv_recv_wr wr = {};
-    wr.wr_id = id;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    struct ibv_recv_wr *bad = nullptr;
-    assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+    assert_int_equal(receive(&receiver, id, 0, 8192), 0);
 }
 
 void expect_nothing()
 {
-    struct ibv_wc wc;
-    for (int i = 0; i < 50; ++i) {
-        usleep(2000);
-        assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
-    }
+    expect_no_completion_for(receiver.cq, 100);
 }
 
 // A process that offers a ring. It is simulated by this process with another port.
@@ -426,7 +389,7 @@ struct ring_peer {
 
     bool offer(int fd, std::uint32_t port = peer_port, std::uint32_t version = ring_offer{}.version)
     {
-        const auto address = fd_server_address::of_datagrams(static_cast<std::uint16_t>(qp->qp_num >> 8));
+        const auto address = fd_server_address::of_datagrams(static_cast<std::uint16_t>(receiver.qp->qp_num >> 8));
         assert_int_equal(connect(socket.get(), address.get(), address.size), 0);
         assert_true(send_message(socket.get(), ring_offer{.version = version, .port = port}, std::array{fd}));
         return ends_with_answer();
@@ -448,7 +411,7 @@ struct ring_peer {
     {
         static const auto bytes = pattern(1);
         const iovec piece{const_cast<std::byte *>(bytes.data()), length};
-        const datagram d{.dest_qpn = qp->qp_num, .source_qpn = 3, .psn = psn, .qkey = key};
+        const datagram d{.dest_qpn = receiver.qp->qp_num, .source_qpn = 3, .psn = psn, .qkey = key};
         const auto outcome = writer.put(d, to, {&piece, 1}, length);
         assert_true(outcome == ring_writer::outcome::sent || outcome == ring_writer::outcome::sent_to_sleeper);
         const std::uint64_t one = 1;
@@ -458,7 +421,7 @@ struct ring_peer {
 
 void assert_arrives(std::uint64_t id)
 {
-    struct ibv_wc wc = next_completion(cq);
+    struct ibv_wc wc = next_completion(receiver.cq);
     assert_int_equal(wc.wr_id, id);
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
     assert_int_equal(wc.byte_len, 140);
@@ -469,7 +432,7 @@ TEST(test_only_with_key_and_receive)
 {
     ring_peer s;
     assert_true(s.offer(s.file.get()));
-    memset(memory, 0xee, memory_size);
+    memset(receiver.memory, 0xee, receiver.size);
     s.put(qkey); // no receive is posted
     expect_nothing();
     post_receive(1);
@@ -478,12 +441,10 @@ TEST(test_only_with_key_and_receive)
     elsewhere.source[12] = std::byte{10};
     s.put(qkey, elsewhere);
     expect_nothing();
-    assert_true(std::all_of(memory, memory + memory_size, [](std::byte b) { return b == std::byte{0xee}; }));
+    assert_true(std::all_of(receiver.memory, receiver.memory + receiver.size, [](auto b) { return b == 0xee; }));
     // The ring orders this read before the next write. ThreadSanitizer does not see that, because each side has mapped
     // the ring at another address, but it sees the lock of the queue pair, which both threads take.
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
-    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(state_of(receiver.qp), IBV_QPS_RTS);
     s.put(qkey);
     assert_arrives(1);
 }
@@ -597,13 +558,14 @@ TEST(test_data_of_the_socket_is_read_first)
     own.sin_family = AF_INET;
     own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     sockaddr_in to = own;
-    to.sin_port = htons(static_cast<std::uint16_t>(qp->qp_num >> 8));
+    to.sin_port = htons(static_cast<std::uint16_t>(receiver.qp->qp_num >> 8));
     socklen_t size = sizeof(own);
     assert_int_equal(bind(udp.get(), reinterpret_cast<sockaddr *>(&own), size), 0);
     assert_int_equal(getsockname(udp.get(), reinterpret_cast<sockaddr *>(&own), &size), 0);
     const std::uint32_t port = ntohs(own.sin_port);
     const auto send_through_socket = [&](std::uint32_t psn) {
-        const auto headers = encode({.dest_qpn = qp->qp_num, .source_qpn = port << 8 | 3, .psn = psn, .qkey = qkey});
+        const auto headers =
+                encode({.dest_qpn = receiver.qp->qp_num, .source_qpn = port << 8 | 3, .psn = psn, .qkey = qkey});
         assert_int_equal(
                 sendto(udp.get(), headers.bytes.data(), headers.size, 0, reinterpret_cast<sockaddr *>(&to), size),
                 headers.size);
@@ -638,7 +600,7 @@ TEST(test_killed_in_the_middle)
         auto *next = reinterpret_cast<ring_record *>(dying.raw.get() + page + whole_lines(56 + 100));
         next->qkey = qkey;
         next->length = 100;
-        next->dest = static_cast<std::uint8_t>(qp->qp_num);
+        next->dest = static_cast<std::uint8_t>(receiver.qp->qp_num);
         raise(SIGSTOP);
         _exit(1);
     }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char loopback[] = "::ffff:127.0.0.1";
@@ -23,18 +22,19 @@ static void destroy_handle(struct ibv_ah **ah)
     assert_int_equal(ibv_destroy_ah(*ah), 0);
 }
 
-/* Defines and opens two sides, and a handle of the first one to this host. They are closed at the end of the block. */
+/* Define a side, and a handle of one to an address. They are closed at the end of the block. */
+#define SIDE(name) struct side name __attribute__((cleanup(close_ready)))
+#define OPEN_HANDLE(name, from, address)                                                                               \
+    struct ibv_ah *name __attribute__((cleanup(destroy_handle))) = handle_to(&from, address)
+/* Defines two open sides, and a handle of the first one to this host. */
 #define OPEN_DATAGRAM_SIDES(a, b, ah)                                                                                  \
-    struct side a __attribute__((cleanup(close_ready))) = open_ready();                                                \
-    struct side b __attribute__((cleanup(close_ready))) = open_ready();                                                \
-    struct ibv_ah *ah __attribute__((cleanup(destroy_handle))) = handle_to(&a, loopback)
+    SIDE(a) = open_ready();                                                                                            \
+    SIDE(b) = open_ready();                                                                                            \
+    OPEN_HANDLE(ah, a, loopback)
 
 static void expect_nothing(struct ibv_cq *cq)
 {
-    struct ibv_wc wc;
-    const struct timespec moment = {.tv_nsec = 100000000};
-    nanosleep(&moment, NULL);
-    assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+    expect_no_completion_for(cq, 100);
 }
 
 static void send_one(struct side *from, struct ibv_ah *ah, const struct side *to)
@@ -47,9 +47,9 @@ static void send_one(struct side *from, struct ibv_ah *ah, const struct side *to
 /* Sends a datagram and a response, whose address handle is created from the received completion. */
 static void answer_over(const char *address)
 {
-    struct side a = open_ready();
-    struct side b = open_ready();
-    struct ibv_ah *ah = handle_to(&a, address);
+    SIDE(a) = open_ready();
+    SIDE(b) = open_ready();
+    OPEN_HANDLE(ah, a, address);
     struct ibv_sge sge;
     fill(a.memory, 64, 7);
     assert_int_equal(receive(&b, 2, 0, 200), 0);
@@ -85,10 +85,7 @@ static void answer_over(const char *address)
     assert_int_equal(wc.wc_flags, IBV_WC_GRH);
 
     assert_int_equal(ibv_dealloc_pd(a.pd), EBUSY);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
     assert_int_equal(ibv_destroy_ah(back), 0);
-    close_datagram_side(&a, NULL);
-    close_datagram_side(&b, NULL);
 }
 
 TEST(test_messages_and_answers)
@@ -205,10 +202,10 @@ TEST(test_inline_and_lists)
 
 TEST(test_new_post_interface)
 {
-    struct side a = open_side(NULL, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM);
-    struct side b = open_ready();
+    SIDE(a) = open_side(NULL, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM);
+    SIDE(b) = open_ready();
+    OPEN_HANDLE(ah, a, loopback);
     to_rts(a.qp);
-    struct ibv_ah *ah = handle_to(&a, loopback);
     struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(a.qp);
     assert_non_null(qp);
     assert_int_equal(receive(&b, 2, 0, 200), 0);
@@ -233,9 +230,6 @@ TEST(test_new_post_interface)
             .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE};
     assert_null(ibv_create_qp_ex(device, &attr));
     assert_int_equal(errno, EOPNOTSUPP);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
-    close_datagram_side(&b, NULL);
 }
 
 TEST(test_shared_receive_queue)
@@ -244,9 +238,9 @@ TEST(test_shared_receive_queue)
     struct ibv_srq_init_attr attr = {.attr = {.max_wr = 8, .max_sge = 1}};
     struct ibv_srq *srq = ibv_create_srq(pd, &attr);
     assert_non_null(srq);
-    struct side a = open_ready();
+    SIDE(a) = open_ready();
     struct side b[2] = {open_side(srq, 0), open_side(srq, 0)};
-    struct ibv_ah *ah = handle_to(&a, loopback);
+    OPEN_HANDLE(ah, a, loopback);
     to_rts(b[0].qp);
     to_rts(b[1].qp);
     assert_int_equal(receive(&b[0], 1, 0, 200), 0);
@@ -257,8 +251,6 @@ TEST(test_shared_receive_queue)
     expect_completion(b[0].cq, 2, IBV_WC_SUCCESS);
     send_one(&a, ah, &b[0]);
     expect_nothing(b[0].cq);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
     close_datagram_side(&b[0], srq);
     close_datagram_side(&b[1], srq);
     assert_int_equal(ibv_destroy_srq(srq), 0);
@@ -267,8 +259,8 @@ TEST(test_shared_receive_queue)
 
 TEST(test_states)
 {
-    struct side a = open_side(NULL, 0);
-    struct ibv_ah *ah = handle_to(&a, loopback);
+    SIDE(a) = open_side(NULL, 0);
+    OPEN_HANDLE(ah, a, loopback);
     struct ibv_sge sge;
     assert_int_equal(receive(&a, 2, 0, 200), EINVAL);
     assert_int_equal(to_state(a.qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT), EINVAL);
@@ -302,15 +294,11 @@ TEST(test_states)
     assert_int_equal(receive(&a, 4, 0, 200), 0);
     send_one(&a, ah, &a);
     expect_completion(a.cq, 4, IBV_WC_SUCCESS);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
 }
 
 TEST(test_bad_arguments)
 {
-    struct side a = open_ready();
-    struct side b = open_ready();
-    struct ibv_ah *ah = handle_to(&b, loopback);
+    OPEN_DATAGRAM_SIDES(b, a, ah);
     struct ibv_sge sge;
     struct ibv_send_wr wr = send_wr(&a, &sge, NULL, &b);
     assert_int_equal(post_wr(&a, wr), EINVAL);
@@ -320,24 +308,18 @@ TEST(test_bad_arguments)
     wr.opcode = IBV_WR_SEND; /* the handle belongs to another domain */
     assert_int_equal(post_wr(&a, wr), 0);
     expect_completion(a.cq, 1, IBV_WC_LOC_QP_OP_ERR);
-    struct ibv_ah_attr attr = address_of(loopback);
-    attr.is_global = 0;
-    assert_null(ibv_create_ah(a.pd, &attr));
-    assert_int_equal(errno, EINVAL);
-    attr = address_of(loopback);
-    attr.port_num = 2;
-    assert_null(ibv_create_ah(a.pd, &attr));
-    attr = address_of(loopback);
-    attr.grh.sgid_index = 255;
-    assert_null(ibv_create_ah(a.pd, &attr));
-    attr = address_of(loopback);
-    attr.grh.dgid.raw[12] = 224;
-    assert_null(ibv_create_ah(a.pd, &attr));
-    assert_int_equal(errno, EOPNOTSUPP);
-    assert_int_equal(ibv_attach_mcast(a.qp, &attr.grh.dgid, 0), EOPNOTSUPP);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
-    close_datagram_side(&b, NULL);
+    struct ibv_ah_attr attrs[4];
+    for (int i = 0; i < 4; ++i)
+        attrs[i] = address_of(loopback);
+    attrs[0].is_global = 0;
+    attrs[1].port_num = 2;
+    attrs[2].grh.sgid_index = 255;
+    attrs[3].grh.dgid.raw[12] = 224;
+    for (int i = 0; i < 4; ++i) {
+        assert_null(ibv_create_ah(a.pd, &attrs[i]));
+        assert_int_equal(errno, i == 3 ? EOPNOTSUPP : EINVAL);
+    }
+    assert_int_equal(ibv_attach_mcast(a.qp, &attrs[3].grh.dgid, 0), EOPNOTSUPP);
 }
 
 TEST(test_event_wakes)
@@ -367,7 +349,8 @@ TEST(test_many)
     enum {
         many = 600
     };
-    struct side a = open_ready();
+    SIDE(a) = open_ready();
+    OPEN_HANDLE(ah, a, loopback);
     struct ibv_qp *all[many];
     struct ibv_cq *receives = ibv_create_cq(device, many, NULL, NULL, 0);
     struct ibv_qp_init_attr attr = {.send_cq = a.cq, .recv_cq = receives, .cap = {1, 1, 1, 1, 0}};
@@ -383,17 +366,14 @@ TEST(test_many)
     last.qp = all[many - 1];
     last.cq = receives;
     to_rts(last.qp);
-    struct ibv_ah *ah = handle_to(&a, loopback);
     assert_int_equal(receive(&last, 8, 64, 200), 0);
     send_one(&a, ah, &last);
     expect_completion(receives, 8, IBV_WC_SUCCESS);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
     const uint32_t number = all[many - 3]->qp_num; /* number at the last port */
     for (int i = 0; i < many; ++i)
         assert_int_equal(ibv_destroy_qp(all[i]), 0);
     assert_true(is_over_roce() || !listens(number));
     assert_int_equal(ibv_destroy_cq(receives), 0);
-    close_datagram_side(&a, NULL);
 }
 
 /* An unknown program sends packets of RoCE to a queue pair: each has one wrong field, and then a valid one. */
@@ -401,7 +381,7 @@ TEST(test_packets_of_roce)
 {
     if (!is_over_roce())
         skip();
-    struct side b = open_ready();
+    SIDE(b) = open_ready();
     memset(b.memory, 0xee, header + mtu);
     assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
     const int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -463,7 +443,6 @@ TEST(test_packets_of_roce)
     assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, size), (ssize_t)sent);
     assert_int_equal(next_completion(b.cq).byte_len, header + mtu);
     close(fd);
-    close_datagram_side(&b, NULL);
 }
 
 /* Returns the MTU before the change. */
@@ -484,11 +463,11 @@ TEST(test_small_path_mtu)
 {
     if (!is_over_roce())
         skip();
-    struct side a = open_ready();
-    struct side b = open_ready();
+    SIDE(a) = open_ready();
+    SIDE(b) = open_ready();
     struct ibv_sge sge;
     const int before = set_loopback_mtu(1500);
-    struct ibv_ah *ah = handle_to(&a, loopback);
+    OPEN_HANDLE(ah, a, loopback);
     set_loopback_mtu(before);
     struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
     assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
@@ -499,9 +478,6 @@ TEST(test_small_path_mtu)
     sge.length = 1025;
     assert_int_equal(post_wr(&a, wr), 0);
     expect_completion(a.cq, 1, IBV_WC_LOC_LEN_ERR);
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    close_datagram_side(&a, NULL);
-    close_datagram_side(&b, NULL);
 }
 
 /* Six datagrams: one is lost, one is duplicated, and two are delayed, of which others overtake one. The last cannot be

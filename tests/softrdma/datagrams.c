@@ -67,27 +67,19 @@ void close_datagram_side(struct side *side, const struct ibv_srq *srq)
 
 int receive(struct side *side, uint64_t wr_id, size_t offset, size_t length)
 {
-    struct ibv_sge sge = {(uintptr_t)side->memory + offset, (uint32_t)length, side->mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
-    struct ibv_recv_wr *bad = NULL;
-    return side->qp->srq != NULL ? ibv_post_srq_recv(side->qp->srq, &wr, &bad) : ibv_post_recv(side->qp, &wr, &bad);
+    return side->qp->srq != NULL ? post_shared_receive(side->qp->srq, side, wr_id, offset, length)
+                                 : post_receive(side, wr_id, offset, length);
 }
 
 struct ibv_send_wr send_wr(const struct side *from, struct ibv_sge *sge, struct ibv_ah *ah, const struct side *to)
 {
-    *sge = (struct ibv_sge){(uintptr_t)from->memory, 64, from->mr->lkey};
+    *sge = sge_of(from, 0, 64);
     return (struct ibv_send_wr){.wr_id = 1,
             .sg_list = sge,
             .num_sge = 1,
             .opcode = IBV_WR_SEND,
             .send_flags = IBV_SEND_SIGNALED,
             .wr.ud = {.ah = ah, .remote_qpn = to->qp->qp_num, .remote_qkey = qkey}};
-}
-
-int post_wr(struct side *from, struct ibv_send_wr wr)
-{
-    struct ibv_send_wr *bad = NULL;
-    return ibv_post_send(from->qp, &wr, &bad);
 }
 
 struct ibv_ah *handle_to(const struct side *from, const char *address)

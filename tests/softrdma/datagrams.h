@@ -27,7 +27,6 @@ struct ibv_ah *handle_to(const struct side *from, const char *address);
 int receive(struct side *side, uint64_t wr_id, size_t offset, size_t length);
 /* Default request for a datagram; the tests change members. */
 struct ibv_send_wr send_wr(const struct side *from, struct ibv_sge *sge, struct ibv_ah *ah, const struct side *to);
-int post_wr(struct side *from, struct ibv_send_wr wr);
 
 /* Appends the invariant CRC to a packet of RoCE from that end to 127.0.0.1. Returns the size of both. */
 size_t with_crc(uint8_t *packet, size_t size, const struct sockaddr_in *from);

@@ -26,12 +26,7 @@ static int this_host(void)
 static struct side open_side(void)
 {
     struct side side = {.pd = ibv_alloc_pd(device), .cq = ibv_create_cq(device, 64, NULL, NULL, 0), .size = 4096};
-    struct ibv_qp_init_attr attr = {.send_cq = side.cq,
-            .recv_cq = side.cq,
-            .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1}};
-    side.qp = ibv_create_qp(side.pd, &attr);
-    assert_non_null(side.qp);
+    side.qp = create_rc_qp(side.pd, side.cq, 16);
     side.memory = calloc(1, side.size);
     side.mr = (ibv_reg_mr)(side.pd, side.memory, side.size, everything);
     assert_non_null(side.mr);
@@ -48,14 +43,14 @@ static void close_direct(struct side *side)
     free(side->memory);
 }
 
+/* Defines an open side that is closed at the end of the block. */
+#define OPEN_SIDE(name) struct side name __attribute__((cleanup(close_direct))) = open_side()
+
 static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
 {
-    struct ibv_qp_attr attr = {.path_mtu = IBV_MTU_1024,
-            .dest_qp_num = peer,
-            .rq_psn = first_psn,
-            .max_dest_rd_atomic = 1,
-            .min_rnr_timer = 12,
-            .ah_attr = {.port_num = 1}};
+    struct ibv_qp_attr attr = connection_to(device, peer);
+    attr.rq_psn = first_psn;
+    attr.ah_attr = (struct ibv_ah_attr){.port_num = 1};
     if (gid_index != no_gid) {
         attr.ah_attr.is_global = 1;
         attr.ah_attr.grh.sgid_index = (uint8_t)gid_index;
@@ -108,12 +103,11 @@ static void exchange(struct side *a, struct side *b, unsigned seed)
 
 static void both_ways(int gid_index)
 {
-    struct side a = open_side(), b = open_side();
+    OPEN_SIDE(a);
+    OPEN_SIDE(b);
     join(&a, &b, gid_index);
     exchange(&a, &b, 1);
     exchange(&b, &a, 2);
-    close_direct(&a);
-    close_direct(&b);
 }
 
 TEST(queue_pairs_find_each_other_by_gid)
@@ -155,7 +149,9 @@ TEST(sides_may_become_ready_in_any_order)
 
 TEST(a_queue_pair_can_be_reconnected)
 {
-    struct side a = open_side(), b = open_side(), c = open_side();
+    OPEN_SIDE(a);
+    OPEN_SIDE(b);
+    OPEN_SIDE(c);
     join(&a, &b, this_host());
     exchange(&a, &b, 1);
     for (unsigned round = 0; round < 20; ++round) {
@@ -166,15 +162,13 @@ TEST(a_queue_pair_can_be_reconnected)
         exchange(&a, peer, round);
         exchange(peer, &a, round);
     }
-    close_direct(&a);
-    close_direct(&b);
-    close_direct(&c);
 }
 
 /* Another thread reports the end of the previous connection, possibly much later. */
 TEST(the_end_of_a_connection_does_not_reach_the_next)
 {
-    struct side a = open_side(), b = open_side();
+    OPEN_SIDE(a);
+    OPEN_SIDE(b);
     join(&a, &b, this_host());
     exchange(&a, &b, 1);
     for (unsigned round = 0; round < 1000; ++round) {
@@ -186,21 +180,18 @@ TEST(the_end_of_a_connection_does_not_reach_the_next)
         make_ready(second->qp, first->qp->qp_num);
         exchange(second, first, round);
     }
-    close_direct(&a);
-    close_direct(&b);
 }
 
 TEST(a_peer_that_never_appears_exceeds_the_retries)
 {
-    struct side a = open_side(), b = open_side();
+    OPEN_SIDE(a);
+    OPEN_SIDE(b);
     make_ready(a.qp, b.qp->qp_num);
     assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, 0), 0);
     assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 2, 0, 64, &b, 0, 0), 0);
     expect_completion(a.cq, 1, IBV_WC_RETRY_EXC_ERR);
     expect_completion(a.cq, 2, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(a.qp->state, IBV_QPS_ERR);
-    close_direct(&a);
-    close_direct(&b);
 }
 
 /* Creates one page of memory that appears only when the test provides it: threads that store to it wait until then.
@@ -244,15 +235,14 @@ static void *reset_it(void *qp)
 
 TEST(a_reset_waits_for_operations_of_the_peer)
 {
-    struct side a = open_side(), b = open_side();
+    uint8_t *page = NULL;
+    const int faults = make_missing_page(&page);
+    if (faults < 0)
+        skip_because("the kernel refuses userfaultfd()");
+    OPEN_SIDE(a);
+    OPEN_SIDE(b);
     struct side target = b;
-    const int faults = make_missing_page(&target.memory);
-    if (faults < 0) {
-        print_message("skipped: userfaultfd: %s\n", strerror(errno));
-        close_direct(&a);
-        close_direct(&b);
-        skip();
-    }
+    target.memory = page;
     target.mr = (ibv_reg_mr)(b.pd, target.memory, 4096, everything);
     assert_non_null(target.mr);
     join(&a, &b, this_host());
@@ -275,8 +265,6 @@ TEST(a_reset_waits_for_operations_of_the_peer)
     assert_int_equal(ibv_dereg_mr(target.mr), 0);
     close(faults);
     munmap(target.memory, 4096);
-    close_direct(&a);
-    close_direct(&b);
 }
 
 /* Simulates a busy machine, on which the peer connects seconds later. */
@@ -284,19 +272,16 @@ static void wait_for_a_late_peer(void)
 {
     unsetenv("SOFTRDMA_CM_TIMEOUT_MS");
     assert_int_equal(open_the_device(NULL), 0);
-    struct side a = open_side(), b = open_side();
-    to_init(a.qp);
+    OPEN_SIDE(a);
+    OPEN_SIDE(b);
+    make_ready(a.qp, b.qp->qp_num);
     to_init(b.qp);
-    assert_int_equal(to_rtr(a.qp, b.qp->qp_num, this_host()), 0);
-    to_rts(a.qp);
     fill(a.memory, 64, 1);
     assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, 0), 0);
     sleep(3);
     assert_int_equal(to_rtr(b.qp, a.qp->qp_num, this_host()), 0);
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(b.memory, a.memory, 64);
-    close_direct(&a);
-    close_direct(&b);
 }
 
 static void a_late_peer_is_waited_for(void **state)
@@ -307,7 +292,8 @@ static void a_late_peer_is_waited_for(void **state)
 
 TEST(a_peer_that_exited_exceeds_the_retries)
 {
-    struct side a = open_side(), b = open_side();
+    OPEN_SIDE(a);
+    OPEN_SIDE(b);
     join(&a, &b, this_host());
     exchange(&a, &b, 1);
     assert_int_equal(ibv_destroy_qp(b.qp), 0);
@@ -316,15 +302,15 @@ TEST(a_peer_that_exited_exceeds_the_retries)
     expect_completion(a.cq, 1, IBV_WC_RETRY_EXC_ERR);
     assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 2, 0, 64, &b, 0, 0), 0);
     expect_completion(a.cq, 2, IBV_WC_WR_FLUSH_ERR);
-    close_direct(&a);
-    close_direct(&b);
 }
 
 /* b expects a. c, which repeatedly tries to connect to b, is not connected, and has no effect. */
 TEST(only_the_expected_peer_is_connected)
 {
     skip_over_roce(); /* its packets do not contain the number of their sender */
-    struct side b = open_side(), a = open_side(), c = open_side(); /* the side with the larger number connects */
+    OPEN_SIDE(b);
+    OPEN_SIDE(a);
+    OPEN_SIDE(c); /* the side with the larger number connects */
     make_ready(c.qp, b.qp->qp_num);
     make_ready(b.qp, a.qp->qp_num);
     assert_int_equal(post(&c, IBV_WR_RDMA_WRITE, 9, 0, 64, &b, 0, 0), 0);
@@ -332,17 +318,13 @@ TEST(only_the_expected_peer_is_connected)
     make_ready(a.qp, b.qp->qp_num);
     exchange(&a, &b, 3);
     exchange(&b, &a, 4);
-    close_direct(&a);
-    close_direct(&b);
-    close_direct(&c);
 }
 
 TEST(an_index_outside_the_gid_table_is_refused)
 {
-    struct side a = open_side();
+    OPEN_SIDE(a);
     to_init(a.qp);
     assert_int_equal(to_rtr(a.qp, 0x800000, 255), EINVAL);
-    close_direct(&a);
 }
 
 GROUP_FIXTURE(open_the_device, close_the_device)

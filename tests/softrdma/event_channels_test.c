@@ -10,12 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static void expect_readable(int fd)
-{
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
-}
-
 static void expect_unreadable(int fd)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};

@@ -28,10 +28,15 @@ static const char *address_of(const struct options *options)
     return options != NULL && options->address != NULL ? options->address : "127.0.0.1";
 }
 
+void expect_readable(int fd)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
+}
+
 struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
-    struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
+    expect_readable(channel->fd);
     struct rdma_cm_event *event = NULL;
     assert_int_equal(rdma_get_cm_event(channel, &event), 0);
     assert_string_equal(rdma_event_str(event->event), rdma_event_str(type));
@@ -70,6 +75,18 @@ void expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status sta
     struct ibv_wc wc = next_completion(cq);
     assert_string_equal(ibv_wc_status_str(wc.status), ibv_wc_status_str(status));
     assert_int_equal(wc.wr_id, wr_id);
+}
+
+void expect_no_completion(struct ibv_cq *cq)
+{
+    expect_no_completion_for(cq, 0);
+}
+
+void expect_no_completion_for(struct ibv_cq *cq, unsigned ms)
+{
+    struct ibv_wc wc;
+    for (unsigned i = 0; i <= ms; ++i, usleep(1000))
+        assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
 }
 
 void open_listener(struct pair *pair, const char *address)
@@ -152,15 +169,19 @@ void resolve_client(struct pair *pair, const struct options *options)
     parse_address(address_of(options), &to);
     if (pair->listener != NULL)
         ((struct sockaddr_in *)&to)->sin_port = rdma_get_src_port(pair->listener); /* same place in both families */
-    struct side *client = &pair->client;
+    resolve_side(&pair->client, NULL, &to);
+    create_queues(&pair->client, NULL, options, false);
+}
+
+void resolve_side(struct side *client, void *from, void *to)
+{
     client->channel = rdma_create_event_channel();
     assert_non_null(client->channel);
     assert_int_equal(rdma_create_id(client->channel, &client->id, client, RDMA_PS_TCP), 0);
-    assert_int_equal(rdma_resolve_addr(client->id, NULL, (struct sockaddr *)&to, 1000), 0);
+    assert_int_equal(rdma_resolve_addr(client->id, from, to, 1000), 0);
     assert_int_equal(expect_event(client->channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
     assert_int_equal(rdma_resolve_route(client->id, 1000), 0);
     assert_int_equal(expect_event(client->channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
-    create_queues(client, NULL, options, false);
 }
 
 static struct rdma_conn_param param_of(const struct options *options)
@@ -185,6 +206,14 @@ struct rdma_cm_event *take_request(struct pair *pair)
     assert_ptr_equal(event->listen_id, pair->listener);
     pair->server.id = event->id;
     return event;
+}
+
+void accept_request(struct pair *pair, struct rdma_cm_event *request, const struct options *options)
+{
+    struct rdma_conn_param param = param_of(options);
+    create_queues(&pair->server, pair->srq, options, true);
+    assert_int_equal(rdma_ack_cm_event(request), 0);
+    assert_int_equal(rdma_accept(pair->server.id, &param), 0);
 }
 
 int exit_code_of(pid_t child)
@@ -212,9 +241,7 @@ void open_pair(struct pair *pair, const struct options *options)
         pair->srq = ibv_create_srq(options->srq_apart ? pair->srq_pd : pair->server.pd, &attr);
         assert_non_null(pair->srq);
     }
-    create_queues(&pair->server, pair->srq, options, true);
-    assert_int_equal(rdma_ack_cm_event(request), 0);
-    assert_int_equal(rdma_accept(pair->server.id, &param), 0);
+    accept_request(pair, request, options);
     pair->server.channel = rdma_create_event_channel();
     assert_non_null(pair->server.channel);
     assert_int_equal(rdma_migrate_id(pair->server.id, pair->server.channel), 0);
@@ -263,7 +290,7 @@ void close_pair(struct pair *pair)
 int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,
         const struct side *to, size_t to_offset, unsigned flags)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)from->memory + offset, .length = (uint32_t)length, .lkey = from->mr->lkey};
+    struct ibv_sge sge = sge_of(from, offset, length);
     struct ibv_send_wr wr = {.wr_id = wr_id,
             .sg_list = &sge,
             .num_sge = 1,
@@ -274,30 +301,54 @@ int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t of
         wr.wr.rdma.remote_addr = (uintptr_t)to->memory + to_offset;
         wr.wr.rdma.rkey = to->mr->rkey;
     }
+    return post_wr(from, wr);
+}
+
+int post_atomic(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, const struct side *to, size_t to_offset,
+        uint64_t compare_add, uint64_t swap)
+{
+    struct ibv_sge sge = sge_of(from, 0, 8);
+    return post_wr(from, (struct ibv_send_wr){.wr_id = wr_id,
+                                 .sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = opcode,
+                                 .send_flags = IBV_SEND_SIGNALED,
+                                 .wr.atomic = {.remote_addr = (uintptr_t)to->memory + to_offset,
+                                         .compare_add = compare_add,
+                                         .swap = swap,
+                                         .rkey = to->mr->rkey}});
+}
+
+int post_wr(struct side *from, struct ibv_send_wr wr)
+{
     struct ibv_send_wr *bad = NULL;
     return ibv_post_send(from->qp, &wr, &bad);
 }
 
+struct ibv_sge sge_of(const struct side *side, size_t offset, size_t length)
+{
+    return (struct ibv_sge){
+            .addr = (uintptr_t)side->memory + offset, .length = (uint32_t)length, .lkey = side->mr->lkey};
+}
+
 int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)side->memory + offset, .length = (uint32_t)length, .lkey = side->mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
-    struct ibv_recv_wr *bad = NULL;
+    struct ibv_sge sge = sge_of(side, offset, length);
+    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
     return ibv_post_recv(side->qp, &wr, &bad);
 }
 
 int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t wr_id, size_t offset, size_t length)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)side->memory + offset, .length = (uint32_t)length, .lkey = side->mr->lkey};
+    struct ibv_sge sge = sge_of(side, offset, length);
     struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
     return ibv_post_srq_recv(srq, &wr, &bad);
 }
 
 struct ibv_async_event next_async(struct ibv_context *context, enum ibv_event_type type)
 {
-    struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
     struct ibv_async_event event;
-    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
+    expect_readable(context->async_fd);
     assert_int_equal(ibv_get_async_event(context, &event), 0);
     assert_string_equal(ibv_event_type_str(event.event_type), ibv_event_type_str(type));
     return event;
@@ -312,10 +363,9 @@ void expect_async(struct ibv_context *context, enum ibv_event_type type, const v
 
 struct ibv_cq *take_cq_event(struct ibv_comp_channel *channel)
 {
-    struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
     struct ibv_cq *cq = NULL;
     void *context = NULL;
-    assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
+    expect_readable(channel->fd);
     assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
     ibv_ack_cq_events(cq, 1);
     return cq;
@@ -355,10 +405,15 @@ void to_init(struct ibv_qp *qp)
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
 }
 
+int enter_state(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+    struct ibv_qp_attr attr = {.qp_state = state};
+    return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
 void to_reset(struct ibv_qp *qp)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(enter_state(qp, IBV_QPS_RESET), 0);
 }
 
 bool is_over_roce(void)
@@ -413,6 +468,37 @@ int modify_to_rts(struct ibv_qp *qp, struct ibv_qp_attr *attr)
     return ibv_modify_qp(qp, attr,
             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                     IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+struct ibv_qp_attr connection_to(struct ibv_context *context, uint32_t peer)
+{
+    return (struct ibv_qp_attr){.path_mtu = IBV_MTU_1024,
+            .dest_qp_num = peer,
+            .max_dest_rd_atomic = 1,
+            .min_rnr_timer = 12,
+            .ah_attr = own_address(context),
+            .timeout = 14,
+            .retry_cnt = 7,
+            .rnr_retry = 7,
+            .max_rd_atomic = 1};
+}
+
+void connect_qp(struct ibv_qp *qp, struct ibv_qp_attr attr)
+{
+    to_init(qp);
+    assert_int_equal(modify_to_rtr(qp, &attr), 0);
+    assert_int_equal(modify_to_rts(qp, &attr), 0);
+}
+
+struct ibv_qp *create_rc_qp(struct ibv_pd *pd, struct ibv_cq *cq, unsigned depth)
+{
+    struct ibv_qp_init_attr attr = {.send_cq = cq,
+            .recv_cq = cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+    assert_non_null(qp);
+    return qp;
 }
 
 void fill(uint8_t *memory, size_t length, unsigned seed)

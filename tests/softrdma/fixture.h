@@ -62,6 +62,9 @@ struct pair {
     struct side server;
 };
 
+/* Waits until the descriptor is readable. */
+void expect_readable(int fd);
+
 /* Returns the next asynchronous event, which must have that type. The caller acknowledges it. */
 struct ibv_async_event next_async(struct ibv_context *context, enum ibv_event_type type);
 /* Like next_async(), but acknowledges the event, whose element must be this object. */
@@ -97,9 +100,13 @@ int connected(void **state);
 /* Steps of open_pair(). */
 void open_listener(struct pair *pair, const char *address);
 void resolve_client(struct pair *pair, const struct options *options);
+/* Creates the identifier of a client and resolves the route to that address. `from` may be NULL. */
+void resolve_side(struct side *client, void *from, void *to);
 void create_queues(struct side *side, struct ibv_srq *srq, const struct options *options, bool server);
 void connect_client(struct pair *pair, const struct rdma_conn_param *param);
 struct rdma_cm_event *take_request(struct pair *pair);
+/* Creates the queues of the server and accepts the request. */
+void accept_request(struct pair *pair, struct rdma_cm_event *request, const struct options *options);
 void close_side(struct side *side);
 
 /* Returns the exit code of a child that exits without being killed. */
@@ -114,6 +121,9 @@ void expect_no_event(struct rdma_event_channel *channel);
 
 struct ibv_wc next_completion(struct ibv_cq *cq);
 void expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
+/* Expects no completion, now or for that time. */
+void expect_no_completion(struct ibv_cq *cq);
+void expect_no_completion_for(struct ibv_cq *cq, unsigned ms);
 
 /* The open device of a group of tests without the connection manager. These two functions open and close it. */
 extern struct ibv_context *device;
@@ -128,17 +138,31 @@ int gid_index_of(const char *text);
 int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,
         const struct side *to, size_t to_offset, unsigned flags);
 int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length);
+/* Posts an atomic operation whose result is stored at the start of the local buffer. */
+int post_atomic(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, const struct side *to, size_t to_offset,
+        uint64_t compare_add, uint64_t swap);
+/* Posts one request, and part of a side's buffer as its element. */
+int post_wr(struct side *from, struct ibv_send_wr wr);
+struct ibv_sge sge_of(const struct side *side, size_t offset, size_t length);
 /* Posts to a shared receive queue. This side has registered the memory. */
 int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t wr_id, size_t offset, size_t length);
 
 enum ibv_qp_state state_of(struct ibv_qp *qp);
 /* Moves the queue pair to INIT with all access rights. */
 void to_init(struct ibv_qp *qp);
+/* Changes only the state. */
+int enter_state(struct ibv_qp *qp, enum ibv_qp_state state);
 void to_reset(struct ibv_qp *qp);
 /* The transitions of a connected queue pair, with the attributes that each requires. Return the result of
  * ibv_modify_qp(), and store the new state in attr->qp_state. */
 int modify_to_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr);
 int modify_to_rts(struct ibv_qp *qp, struct ibv_qp_attr *attr);
+/* Attributes of a connection to a queue pair of this host. */
+struct ibv_qp_attr connection_to(struct ibv_context *context, uint32_t peer);
+/* Moves the queue pair from RESET to RTS. */
+void connect_qp(struct ibv_qp *qp, struct ibv_qp_attr attr);
+/* Creates a queue pair for which the connection manager is not necessary. */
+struct ibv_qp *create_rc_qp(struct ibv_pd *pd, struct ibv_cq *cq, unsigned depth);
 
 void fill(uint8_t *memory, size_t length, unsigned seed);
 

@@ -27,15 +27,6 @@ static const enum ibv_wr_opcode atomic_write = (enum ibv_wr_opcode)wr_opcode_ato
 
 static const struct server_plan sleeps = {.receives = 4};
 
-static void expect_nothing_for(struct ibv_cq *cq, unsigned ms)
-{
-    struct ibv_wc wc;
-    for (unsigned i = 0; i < ms; ++i) {
-        assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
-        usleep(1000);
-    }
-}
-
 static void read_back(struct remote *r)
 {
     struct side *c = &r->pair.client;
@@ -53,7 +44,7 @@ TEST_IN_OWN_PROCESS(an_atomic_word_of_private_memory_is_written_by_its_owner)
     struct side *c = &r.pair.client;
     fill(c->memory, 8, 3);
     assert_int_equal(post(c, atomic_write, 1, 0, 8, &r.target, 8, 0), 0);
-    expect_nothing_for(c->cq, 100);
+    expect_no_completion_for(c->cq, 100);
     assert_int_equal(kill(r.pid, SIGCONT), 0);
     expect_completion(c->cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(r.page + 8, c->memory, 8);
@@ -222,7 +213,7 @@ static void expect_the_network(const struct server_plan *plan)
     meet_server(&r);
     suspend_server(&r);
     assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
-    expect_nothing_for(r.pair.client.cq, 100);
+    expect_no_completion_for(r.pair.client.cq, 100);
     assert_int_equal(kill(r.pid, SIGCONT), 0);
     expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
 }

@@ -96,19 +96,10 @@ static uint8_t *map_missing(int *fd)
 static void post_attempt(struct remote *r)
 {
     struct side *c = &r->pair.client;
-    struct ibv_sge sge = {.addr = (uintptr_t)c->memory, .length = (uint32_t)attempt.length, .lkey = c->mr->lkey};
-    struct ibv_send_wr *bad = NULL;
-    struct ibv_send_wr wr = {
-            .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = attempt.opcode, .send_flags = IBV_SEND_SIGNALED};
-    if (attempt.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-        wr.wr.atomic.remote_addr = (uintptr_t)r->target.memory;
-        wr.wr.atomic.rkey = r->mr.rkey;
-        wr.wr.atomic.compare_add = 1;
-    } else {
-        wr.wr.rdma.remote_addr = (uintptr_t)r->target.memory;
-        wr.wr.rdma.rkey = r->mr.rkey;
-    }
-    assert_int_equal(ibv_post_send(c->qp, &wr, &bad), 0);
+    if (attempt.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        assert_int_equal(post_atomic(c, attempt.opcode, 2, &r->target, 0, 1, 0), 0);
+    else
+        assert_int_equal(post(c, attempt.opcode, 2, 0, attempt.length, &r->target, 0, 0), 0);
 }
 
 static void meet_what_is_missing(void)
@@ -215,9 +206,7 @@ static void meet_own_missing_memory(void)
     struct remote with_own = r;
     with_own.pair.client = own;
     post_attempt(&with_own);
-    const struct ibv_wc wc = next_completion(c->cq);
-    assert_int_equal(wc.wr_id, 2);
-    assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
+    expect_completion(c->cq, 2, IBV_WC_LOC_PROT_ERR);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     if (fd >= 0)
         close(fd);

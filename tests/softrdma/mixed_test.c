@@ -148,17 +148,12 @@ static void accept_connection(struct served *s, int out, bool file)
     greeting.port = rdma_get_src_port(s->p.listener);
     assert_int_equal(write(out, &greeting, sizeof(greeting)), sizeof(greeting));
     struct rdma_cm_event *request = take_request(&s->p);
-    create_queues(&s->p.server, NULL,
+    accept_request(&s->p, request,
             &(struct options){.size = side_size,
                     .server_file = file ? MAP_SHARED : 0,
-                    .server_access = (int)everything | IBV_ACCESS_REMOTE_ATOMIC | access_flush_persistent},
-            true);
+                    .server_access = (int)everything | IBV_ACCESS_REMOTE_ATOMIC | access_flush_persistent});
     for (unsigned i = 0; i < receives; ++i)
         assert_int_equal(post_receive(&s->p.server, i, receive_at + i * step_size, step_size), 0);
-    assert_int_equal(rdma_ack_cm_event(request), 0);
-    struct rdma_conn_param param = {
-            .responder_resources = 16, .initiator_depth = 16, .retry_count = 7, .rnr_retry_count = 7};
-    assert_int_equal(rdma_accept(s->p.server.id, &param), 0);
     assert_int_equal(expect_event(s->p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     greeting.addr = (uintptr_t)s->p.server.memory;
     greeting.rkey = s->p.server.mr->rkey;
@@ -199,32 +194,6 @@ struct caller {
     bool ended;
 };
 
-static int post_add(struct caller *k)
-{
-    struct side *own = &k->r.pair.client;
-    struct ibv_sge sge = {.addr = (uintptr_t)own->memory + counter_at, .length = 8, .lkey = own->mr->lkey};
-    struct ibv_send_wr wr = {.wr_id = own_add,
-            .sg_list = &sge,
-            .num_sge = 1,
-            .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-            .send_flags = IBV_SEND_SIGNALED};
-    wr.wr.atomic.remote_addr = (uintptr_t)k->r.target.memory + counter_at;
-    wr.wr.atomic.compare_add = 1;
-    wr.wr.atomic.rkey = k->r.mr.rkey;
-    struct ibv_send_wr *bad = NULL;
-    return ibv_post_send(own->qp, &wr, &bad);
-}
-
-static int post_flush(struct caller *k, unsigned length)
-{
-    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(k->r.pair.client.qp);
-    ibv_wr_start(qp);
-    qp->wr_id = own_flush;
-    qp->wr_flags = IBV_SEND_SIGNALED;
-    wr_flush_of(qp)(qp, k->r.mr.rkey, (uintptr_t)k->r.target.memory, length, flush_persistent, flush_range);
-    return ibv_wr_complete(qp);
-}
-
 static void begin_step(struct caller *k, unsigned connection)
 {
     struct side *own = &k->r.pair.client;
@@ -242,14 +211,14 @@ static void begin_step(struct caller *k, unsigned connection)
                 &k->r.target, 0, 0);
         break;
     case 2:
-        error = post_flush(k, length);
+        error = post_flush(own, own_flush, &k->r.target, 0, length, flush_persistent, flush_range);
         break;
     case 3:
         memset(own->memory + read_at, 0, length);
         error = post(own, IBV_WR_RDMA_READ, own_read, read_at, length, &k->r.target, 0, 0);
         break;
     default:
-        error = post_add(k);
+        error = post_atomic(own, IBV_WR_ATOMIC_FETCH_AND_ADD, own_add, &k->r.target, counter_at, 1, 0);
     }
     k->broken = failed(error != 0);
 }
@@ -277,7 +246,7 @@ static void take_completion(struct caller *k, unsigned connection, const struct 
         expect_pattern(own->memory + read_at, connection, k->n);
     if (wc->wr_id == own_add) {
         uint64_t before = 0;
-        memcpy(&before, own->memory + counter_at, sizeof(before));
+        memcpy(&before, own->memory, sizeof(before));
         assert_int_equal(before, k->n);
     }
     if (--k->awaited > 0)

@@ -2,10 +2,7 @@
 /* Names that headers before rdma-core 47 lack. */
 #pragma once
 
-#include <infiniband/verbs.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "fixture.h"
 
 enum {
     access_flush_global = 1 << 8,
@@ -35,4 +32,16 @@ static inline wr_flush_function wr_flush_of(struct ibv_qp_ex *qp)
     wr_flush_function function;
     memcpy(&function, (const char *)qp + 352, sizeof(function));
     return function;
+}
+
+/* Posts a flush of a range in the memory of another side. */
+static inline int post_flush(struct side *from, uint64_t wr_id, const struct side *to, size_t offset, size_t length,
+        uint8_t type, uint8_t level)
+{
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(from->qp);
+    ibv_wr_start(qp);
+    qp->wr_id = wr_id;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    wr_flush_of(qp)(qp, to->mr->rkey, (uintptr_t)to->memory + offset, length, type, level);
+    return ibv_wr_complete(qp);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* FLUSH, ATOMIC WRITE and the atomic operations. The device's own calls of msync are observed. */
-#include "fixture.h"
 #include "native.h"
 
 #include <stdatomic.h>
@@ -54,12 +53,7 @@ static int with_memory(void **state)
 
 static int flush(struct pair *p, uint64_t wr_id, size_t offset, size_t length, uint8_t type, uint8_t level)
 {
-    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
-    ibv_wr_start(qp);
-    qp->wr_id = wr_id;
-    qp->wr_flags = IBV_SEND_SIGNALED;
-    wr_flush_of(qp)(qp, p->server.mr->rkey, (uintptr_t)p->server.memory + offset, length, type, level);
-    return ibv_wr_complete(qp);
+    return post_flush(&p->client, wr_id, &p->server, offset, length, type, level);
 }
 
 static void expect_flushed(struct pair *p, uint64_t wr_id)
@@ -138,8 +132,7 @@ PAIR_TEST(impossible_flushes_are_not_posted, with_memory)
     assert_int_equal(flush(p, 1, 0, 8, 4, flush_range), EINVAL);
     assert_int_equal(flush(p, 1, 0, 8, flush_global, 2), EINVAL);
     assert_int_equal(flush(p, 1, 0, 1ULL << 32, flush_global, flush_range), EINVAL);
-    struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)wr_opcode_flush};
-    struct ibv_send_wr *bad = NULL;
+    struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)wr_opcode_flush}, *bad = NULL;
     assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), EINVAL);
     assert_ptr_equal(bad, &wr);
     assert_int_equal(flush(p, 7, 0, 8, flush_global, flush_range), 0);
@@ -196,15 +189,7 @@ TEST(an_atomic_write_needs_the_right_to_write)
 static int atomic_operation(
         struct pair *p, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, uint64_t compare_add, uint64_t swap)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = 8, .lkey = p->client.mr->lkey};
-    struct ibv_send_wr wr = {
-            .wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED};
-    wr.wr.atomic.remote_addr = (uintptr_t)p->server.memory + offset;
-    wr.wr.atomic.rkey = p->server.mr->rkey;
-    wr.wr.atomic.compare_add = compare_add;
-    wr.wr.atomic.swap = swap;
-    struct ibv_send_wr *bad = NULL;
-    return ibv_post_send(p->client.qp, &wr, &bad);
+    return post_atomic(&p->client, opcode, wr_id, &p->server, offset, compare_add, swap);
 }
 
 static uint64_t found(struct pair *p, enum ibv_wc_opcode opcode)
@@ -265,13 +250,12 @@ TEST(an_atomic_operation_takes_eight_bytes)
     for (uint32_t length = 7; length <= 9; length += 2) {
         OPEN_WITH(all_access);
         memset(p.client.memory, 'c', 16);
-        struct ibv_sge sge = {.addr = (uintptr_t)p.client.memory, .length = length, .lkey = p.client.mr->lkey};
+        struct ibv_sge sge = sge_of(&p.client, 0, length);
         struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP};
-        struct ibv_send_wr *bad = NULL;
         wr.wr.atomic.remote_addr = (uintptr_t)p.server.memory;
         wr.wr.atomic.rkey = p.server.mr->rkey;
         wr.wr.atomic.swap = 1;
-        assert_int_equal(ibv_post_send(p.client.qp, &wr, &bad), 0);
+        assert_int_equal(post_wr(&p.client, wr), 0);
         expect_completion(p.client.cq, 1, IBV_WC_LOC_LEN_ERR);
         assert_int_equal(p.server.memory[0], 0);
         assert_memory_equal(p.client.memory, "cccccccccccccccc", 16);

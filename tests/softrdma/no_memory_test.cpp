@@ -8,13 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
-#include <infiniband/verbs.h>
 #include <initializer_list>
 #include <netinet/in.h>
 #include <new>
 #include <poll.h>
-#include <rdma/rdma_cma.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,14 +19,16 @@
 #include <vector>
 
 #include "base/reserve.hpp"
-#include "clock.h"
 #include "verbs/qp.hpp"
+
+extern "C" {
+#include "fixture.h"
+}
 
 namespace
 {
 
-constexpr int hang_ms = 60000; // limit for an expected event
-constexpr int hang_s = 120;    // limit of a call that does not return
+constexpr int hang_s = 120; // limit of a call that does not return
 
 std::atomic<long> until_failure{0}; // number of allocations until one fails; 0 if none fails
 std::atomic<long> to_fail{0};       // number of allocations that fail from that one
@@ -305,7 +304,7 @@ bool events_until(Wanted wanted)
     while (!wanted()) {
         pollfd fds[] = {{.fd = w.channel->fd, .events = POLLIN, .revents = 0},
                 {.fd = w.client.channel->fd, .events = POLLIN, .revents = 0}};
-        if (poll(fds, 2, hang_ms) <= 0)
+        if (poll(fds, 2, time_limit_ms) <= 0)
             give_up("no event comes", ETIMEDOUT);
         for (const pollfd &fd : fds) {
             if (fd.revents != 0 && !take_event(fd.fd == w.channel->fd ? w.channel : w.client.channel))
@@ -318,7 +317,7 @@ bool events_until(Wanted wanted)
 // Waits for the completion and returns whether it is a success; false if it does not arrive in time.
 bool completes(end &e, std::uint64_t id)
 {
-    for (const long start = now_ms(); now_ms() - start < hang_ms;) {
+    for (const long start = now_ms(); now_ms() - start < time_limit_ms;) {
         ibv_wc wc{};
         const int count = ibv_poll_cq(e.cq, 1, &wc);
         if (count < 0 && !good("ibv_poll_cq", false, errno))
@@ -360,7 +359,7 @@ bool wait_for_a_message()
     if (!CODE(ibv_req_notify_cq(w.server.cq, 0)) || !transfer(IBV_WR_SEND, 100, 0))
         return false;
     pollfd readable{.fd = w.server.completions->fd, .events = POLLIN, .revents = 0};
-    if (poll(&readable, 1, hang_ms) != 1)
+    if (poll(&readable, 1, time_limit_ms) != 1)
         give_up("no completion event", ETIMEDOUT);
     if (!RETURNS(ibv_get_cq_event(w.server.completions, &cq, &cookie)))
         return false;
@@ -410,24 +409,6 @@ private:
     std::vector<void *> places_;
 };
 
-void expect_async_event(ibv_context *context, const void *element, ibv_event_type type)
-{
-    pollfd readable{.fd = context->async_fd, .events = POLLIN, .revents = 0};
-    ibv_async_event event{};
-    if (poll(&readable, 1, hang_ms) != 1 || ibv_get_async_event(context, &event) != 0)
-        give_up(ibv_event_type_str(type), ETIMEDOUT);
-    if (event.event_type != type || event.element.qp != element)
-        give_up(ibv_event_type_str(event.event_type), 0);
-    ibv_ack_async_event(&event);
-}
-
-int enter_error_state(ibv_qp *qp)
-{
-    ibv_qp_attr error{};
-    error.qp_state = IBV_QPS_ERR;
-    return ibv_modify_qp(qp, &error, IBV_QP_STATE);
-}
-
 // Connects, and then ends both queue pairs and the connection without memory.
 bool end_without_memory()
 {
@@ -436,11 +417,11 @@ bool end_without_memory()
         return false;
     {
         const exhaustion no_memory;
-        if (enter_error_state(w.client.id->qp) != 0 || enter_error_state(w.server.id->qp) != 0)
+        if (enter_state(w.client.id->qp, IBV_QPS_ERR) != 0 || enter_state(w.server.id->qp, IBV_QPS_ERR) != 0)
             give_up("ibv_modify_qp to ERR", errno);
     }
     completes(w.client, 3);
-    expect_async_event(w.server.id->verbs, w.server.id->qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+    expect_async(w.server.id->verbs, IBV_EVENT_QP_LAST_WQE_REACHED, w.server.id->qp);
     rdma_disconnect(w.client.id);
     events_until([] { return w.server.over; });
     {
@@ -454,17 +435,8 @@ bool end_without_memory()
 // Returns a queue pair in the state INIT.
 ibv_qp *create_in_init(end &e)
 {
-    ibv_qp_init_attr attr{};
-    attr.qp_type = IBV_QPT_RC;
-    attr.send_cq = attr.recv_cq = e.cq;
-    attr.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
-    ibv_qp *qp = ibv_create_qp(e.pd, &attr);
-    ibv_qp_attr to{};
-    to.qp_state = IBV_QPS_INIT;
-    to.port_num = 1;
-    if (qp == nullptr ||
-            ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
-        give_up("ibv_create_qp", errno);
+    ibv_qp *qp = create_rc_qp(e.pd, e.cq, 4);
+    to_init(qp);
     return qp;
 }
 
@@ -491,7 +463,7 @@ void retry_without_memory(softrdma::queue_pair &qp)
         qp.end().try_again_later(true);
     }
     for (const long start = now_ms(); is_deferred();) {
-        if (now_ms() - start > hang_ms)
+        if (now_ms() - start > time_limit_ms)
             give_up("request is not tried again", ETIMEDOUT);
         usleep(1000);
     }
@@ -516,15 +488,15 @@ bool fail_without_memory()
         softrdma::qp_of(broken).receives().report_violation();
     }
     GONE(ibv_destroy_qp(broken));
-    enter_error_state(ended);
+    enter_state(ended, IBV_QPS_ERR);
     {
         const exhaustion no_memory;
         post_empty_send(ended);
         post_empty_send(ended);
         usleep(50000); // the progress thread finds no memory either
     }
-    expect_async_event(context, e.cq, IBV_EVENT_CQ_ERR);
-    expect_async_event(context, other, IBV_EVENT_QP_FATAL);
+    expect_async(context, IBV_EVENT_CQ_ERR, e.cq);
+    expect_async(context, IBV_EVENT_QP_FATAL, other);
     GONE(ibv_destroy_qp(ended));
     GONE(ibv_destroy_qp(other));
     GONE(ibv_destroy_cq(e.cq));
@@ -698,42 +670,30 @@ bool fails_in_fresh_process(const scenario &s, long n, long many)
     return WEXITSTATUS(status) == 0;
 }
 
-int open_descriptors()
+unsigned open_descriptors()
 {
-    DIR *all = opendir("/proc/self/fd");
-    int count = 0;
-    while (readdir(all) != nullptr)
-        ++count;
-    closedir(all);
-    return count;
+    return entries_in("/proc/self/fd", "");
 }
 
 // Memory held by timers is released with them.
-bool nothing_is_left(long allocations, int descriptors)
+bool nothing_is_left(long allocations, unsigned descriptors)
 {
-    for (const long start = now_ms(); now_ms() - start < hang_ms; usleep(20000)) {
+    for (const long start = now_ms(); now_ms() - start < time_limit_ms; usleep(20000)) {
         if (live <= allocations && open_descriptors() <= descriptors)
             return true;
     }
-    printf("FAILED: %ld allocations are left over, and %d descriptors\n", live - allocations,
-            open_descriptors() - descriptors);
+    printf("FAILED: %ld allocations are left over, and %u descriptors became %u\n", live - allocations, descriptors,
+            open_descriptors());
     return false;
 }
 
-void sweep_fresh(const scenario &s, long many)
+void sweep(bool (*fails)(const scenario &s, long n, long many), const scenario &s, long many)
 {
     long n = 1;
-    while (fails_in_fresh_process(s, n, many))
+    while (fails(s, n, many))
         ++n;
-    printf("%s in a fresh process: %ld allocations, %ld of them at a time\n", s.name, n - 1, many);
-}
-
-void sweep(const scenario &s, long many)
-{
-    long n = 1;
-    while (run_failing(s, n, many))
-        ++n;
-    printf("%s: %ld allocations, %ld of them at a time\n", s.name, n - 1, many);
+    printf("%s%s: %ld allocations, %ld of them at a time\n", s.name,
+            fails == fails_in_fresh_process ? " in a fresh process" : "", n - 1, many);
 }
 
 } // namespace
@@ -749,18 +709,18 @@ int main(int argc, char **argv)
     }
     for (const scenario &s : scenarios)
         for (const long many : {1, 3})
-            sweep_fresh(s, many);
+            sweep(fails_in_fresh_process, s, many);
     constexpr int until_steady = 40; // the device keeps the last 64 event channels that were destroyed
     for (int i = 0; i < until_steady; ++i)
         for (const scenario &s : scenarios)
             run_well(s);
     const long allocations = live;
-    const int descriptors = open_descriptors();
+    const unsigned descriptors = open_descriptors();
     // Timers of closed connections remain for 2 s. Ten failures at a time can therefore exhaust the reserve of the
     // device.
     for (const scenario &s : scenarios)
         for (const long many : {1, 3, 10})
-            sweep(s, many);
+            sweep(run_failing, s, many);
     for (const scenario &s : {scenario{"the end of a connection", connection_end}, {"failures", fail_without_memory}})
         run_failing(s, 0, 0);
     return nothing_is_left(allocations, descriptors) ? 0 : 1;

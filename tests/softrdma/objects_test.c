@@ -183,12 +183,7 @@ DEFINE_TEST(parents_with_children_are_busy, open_the_device, close_the_device)
     struct ibv_pd *pd = ibv_alloc_pd(device);
     struct ibv_comp_channel *channel = ibv_create_comp_channel(device);
     struct ibv_cq *cq = ibv_create_cq(device, 4, NULL, channel, 0);
-    struct ibv_qp_init_attr attr = {.send_cq = cq,
-            .recv_cq = cq,
-            .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-    struct ibv_qp *qp = ibv_create_qp(pd, &attr);
-    assert_non_null(qp);
+    struct ibv_qp *qp = create_rc_qp(pd, cq, 1);
     assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
     assert_int_equal(ibv_destroy_cq(cq), EBUSY);
     assert_int_equal(ibv_dealloc_pd(pd), EBUSY);

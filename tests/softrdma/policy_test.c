@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Effects of the environment variable on durability. Each case runs with the variable set as its argument specifies. */
-#include "fixture.h"
 #include "native.h"
 
 #include <stdatomic.h>

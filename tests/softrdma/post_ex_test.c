@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The new post interface (ibv_wr_*). */
-#include "fixture.h"
 #include "native.h"
 
 #include <arpa/inet.h>
@@ -19,18 +18,26 @@ static struct ibv_qp_ex *open_for(struct pair *p, uint64_t ops)
     return ibv_qp_to_qp_ex(p->client.qp);
 }
 
-static struct ibv_qp_ex *start(struct pair *p, uint64_t wr_id, unsigned flags)
+static struct ibv_qp_ex *start(struct pair *p, uint64_t wr_id)
 {
     struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
     ibv_wr_start(qp);
     qp->wr_id = wr_id;
-    qp->wr_flags = IBV_SEND_SIGNALED | flags;
+    qp->wr_flags = IBV_SEND_SIGNALED;
     return qp;
 }
 
 static uint64_t remote(const struct pair *p, size_t offset)
 {
     return (uintptr_t)p->server.memory + offset;
+}
+
+/* Adds a WRITE to the batch, from the start of the client's memory. */
+static void add_write(struct pair *p, size_t offset, uint32_t length)
+{
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
+    ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, offset));
+    ibv_wr_set_sge(qp, p->client.mr->lkey, (uintptr_t)p->client.memory, length);
 }
 
 DEFINE_TEST(only_queue_pairs_created_with_send_ops_have_the_interface, NULL, NULL)
@@ -61,14 +68,11 @@ DEFINE_TEST(one_sided_operations_move_data, NULL, NULL)
     PAIR p;
     open_for(&p, plain_ops);
     fill(p.client.memory, 1024, 1);
-    struct ibv_qp_ex *qp = start(&p, 1, 0);
-    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 512));
-    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1024);
+    struct ibv_qp_ex *qp = start(&p, 1);
+    add_write(&p, 512, 1024);
     qp->wr_id = 2;
     ibv_wr_rdma_read(qp, p.server.mr->rkey, remote(&p, 512));
-    const struct ibv_sge halves[] = {
-            {.addr = (uintptr_t)p.client.memory + 3000, .length = 500, .lkey = p.client.mr->lkey},
-            {.addr = (uintptr_t)p.client.memory + 2000, .length = 524, .lkey = p.client.mr->lkey}};
+    const struct ibv_sge halves[] = {sge_of(&p.client, 3000, 500), sge_of(&p.client, 2000, 524)};
     ibv_wr_set_sge_list(qp, 2, halves);
     assert_int_equal(ibv_wr_complete(qp), 0);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
@@ -86,7 +90,7 @@ DEFINE_TEST(messages_carry_inline_and_immediate_data, NULL, NULL)
         assert_int_equal(post_receive(&p.server, i, 64 * i, 64), 0);
     char text[] = "first half, second half";
     const struct ibv_data_buf halves[] = {{.addr = text, .length = 10}, {.addr = text + 12, .length = 11}};
-    struct ibv_qp_ex *qp = start(&p, 1, 0);
+    struct ibv_qp_ex *qp = start(&p, 1);
     ibv_wr_send(qp);
     ibv_wr_set_inline_data(qp, text, 5);
     ibv_wr_send_imm(qp, htonl(77));
@@ -113,16 +117,14 @@ DEFINE_TEST(messages_carry_inline_and_immediate_data, NULL, NULL)
 DEFINE_TEST(batches_of_two_queue_pairs_can_interleave, NULL, NULL)
 {
     struct pair p[2];
-    struct ibv_wc wc;
     for (unsigned i = 0; i < 2; ++i) {
         open_for(&p[i], plain_ops);
         fill(p[i].client.memory, 8, i);
     }
     for (unsigned i = 0; i < 2; ++i) {
-        struct ibv_qp_ex *qp = start(&p[i], i, 0);
-        ibv_wr_rdma_write(qp, p[i].server.mr->rkey, remote(&p[i], 0));
-        ibv_wr_set_sge(qp, p[i].client.mr->lkey, (uintptr_t)p[i].client.memory, 8);
-        assert_int_equal(ibv_poll_cq(p[i].client.cq, 1, &wc), 0);
+        start(&p[i], i);
+        add_write(&p[i], 0, 8);
+        expect_no_completion(p[i].client.cq);
     }
     for (unsigned i = 0; i < 2; ++i) {
         assert_int_equal(ibv_wr_complete(ibv_qp_to_qp_ex(p[i].client.qp)), 0);
@@ -138,18 +140,16 @@ DEFINE_TEST(an_aborted_batch_posts_no_request, NULL, NULL)
     PAIR p;
     open_for(&p, plain_ops);
     p.client.memory[0] = 1;
-    struct ibv_qp_ex *qp = start(&p, 1, 0);
-    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
-    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1);
+    struct ibv_qp_ex *qp = start(&p, 1);
+    add_write(&p, 0, 1);
     ibv_wr_abort(qp);
-    qp = start(&p, 2, 0);
-    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 8));
-    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1);
+    qp = start(&p, 2);
+    add_write(&p, 8, 1);
     assert_int_equal(ibv_wr_complete(qp), 0);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(p.server.memory[0], 0);
     assert_int_equal(p.server.memory[8], 1);
-    qp = start(&p, 3, 0);
+    qp = start(&p, 3);
     assert_int_equal(ibv_wr_complete(qp), 0); /* an empty batch */
 }
 
@@ -158,16 +158,13 @@ DEFINE_TEST(a_batch_that_exceeds_the_queue_is_rejected_whole, NULL, NULL)
     PAIR p;
     open_for(&p, plain_ops);
     p.client.memory[0] = 1;
-    struct ibv_qp_ex *qp = start(&p, 1, 0);
-    for (unsigned i = 0; i < 17; ++i) { /* the queue has 16 entries */
-        ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, i));
-        ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1);
-    }
+    struct ibv_qp_ex *qp = start(&p, 1);
+    for (unsigned i = 0; i < 17; ++i) /* the queue has 16 entries */
+        add_write(&p, i, 1);
     assert_int_equal(ibv_wr_complete(qp), ENOMEM);
     static uint8_t long_text[65];
-    qp = start(&p, 1, 0);
-    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
-    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1);
+    qp = start(&p, 1);
+    add_write(&p, 0, 1);
     ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 8));
     ibv_wr_set_inline_data(qp, long_text, sizeof(long_text));
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
@@ -181,11 +178,10 @@ DEFINE_TEST(a_polled_completion_frees_its_entry, NULL, NULL)
 {
     OPEN_PAIR(p, &(struct options){.send_ops = plain_ops, .depth = 2});
     for (unsigned i = 0; i < 10 * batches; ++i) {
-        struct ibv_qp_ex *qp = start(&p, i, 0);
+        struct ibv_qp_ex *qp = start(&p, i);
         for (unsigned j = 0; j < 2; ++j) {
             qp->wr_flags = j == 0 ? 0 : IBV_SEND_SIGNALED;
-            ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 64 * j));
-            ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 64);
+            add_write(&p, 64 * j, 64);
         }
         assert_int_equal(ibv_req_notify_cq(p.client.cq, 0), 0);
         assert_int_equal(ibv_wr_complete(qp), 0);
@@ -201,27 +197,27 @@ DEFINE_TEST(an_inapplicable_setter_fails_the_batch, NULL, NULL)
     p.client.memory[0] = 1;
     struct ibv_sge pieces[17]; /* the limit is four */
     for (unsigned i = 0; i < 17; ++i)
-        pieces[i] = (struct ibv_sge){.addr = (uintptr_t)p.client.memory, .length = 1, .lkey = p.client.mr->lkey};
+        pieces[i] = sge_of(&p.client, 0, 1);
     for (unsigned too_many = 5; too_many <= 17; too_many += 12) {
-        struct ibv_qp_ex *qp = start(&p, 1, 0);
+        struct ibv_qp_ex *qp = start(&p, 1);
         ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
         ibv_wr_set_sge_list(qp, too_many, pieces);
         assert_int_equal(ibv_wr_complete(qp), EINVAL);
     }
-    struct ibv_qp_ex *qp = start(&p, 1, 0);
+    struct ibv_qp_ex *qp = start(&p, 1);
     ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1); /* no request was added */
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
-    qp = start(&p, 1, 0);
+    qp = start(&p, 1);
     ibv_wr_set_inline_data(qp, p.client.memory, 1);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
-    qp = start(&p, 1, 0);
+    qp = start(&p, 1);
     ibv_wr_rdma_read(qp, p.server.mr->rkey, remote(&p, 0));
     ibv_wr_set_inline_data(qp, p.client.memory, 1); /* a READ takes no inline data */
     ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
     ibv_wr_set_sge_list(qp, 1, pieces);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
     assert_int_equal(p.server.memory[0], 0);
-    qp = start(&p, 2, 0);
+    qp = start(&p, 2);
     ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
     ibv_wr_set_inline_data(qp, p.client.memory + 1, 8);
     ibv_wr_set_sge_list(qp, 4, pieces); /* replaces the list set before */
@@ -233,11 +229,9 @@ DEFINE_TEST(an_inapplicable_setter_fails_the_batch, NULL, NULL)
 
 static int write_bytes(struct pair *p, unsigned count)
 {
-    struct ibv_qp_ex *qp = start(p, 1, 0);
-    for (unsigned i = 0; i < count; ++i) {
-        ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, i));
-        ibv_wr_set_sge(qp, p->client.mr->lkey, (uintptr_t)p->client.memory, 1);
-    }
+    struct ibv_qp_ex *qp = start(p, 1);
+    for (unsigned i = 0; i < count; ++i)
+        add_write(p, i, 1);
     return ibv_wr_complete(qp);
 }
 
@@ -258,16 +252,11 @@ static void *write_many(void *argument)
 {
     struct pair *p = argument;
     for (unsigned i = 0; i < batches; ++i) {
-        struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p->client.qp);
         int error = 0;
         do {
-            ibv_wr_start(qp);
-            qp->wr_id = 0;
-            qp->wr_flags = IBV_SEND_SIGNALED;
-            ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, 0));
-            ibv_wr_set_sge(qp, p->client.mr->lkey, (uintptr_t)p->client.memory, 8);
-            ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, 8));
-            ibv_wr_set_sge(qp, p->client.mr->lkey, (uintptr_t)p->client.memory, 8);
+            struct ibv_qp_ex *qp = start(p, 0);
+            add_write(p, 0, 8);
+            add_write(p, 8, 8);
             error = ibv_wr_complete(qp);
         } while (error == ENOMEM);
         assert_int_equal(error, 0);
@@ -294,7 +283,7 @@ DEFINE_TEST(posting_before_the_connection_fails, NULL, NULL)
     memset(&p, 0, sizeof(p));
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, &(struct options){.send_ops = plain_ops});
-    struct ibv_qp_ex *qp = start(&p, 1, 0);
+    struct ibv_qp_ex *qp = start(&p, 1);
     ibv_wr_send(qp);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
 }

@@ -76,15 +76,10 @@ struct end_of_connection {
 
 void to_rts(ibv_qp *qp, std::uint32_t peer)
 {
-    ibv_qp_attr attr{};
-    attr.path_mtu = IBV_MTU_1024;
-    attr.dest_qp_num = peer;
-    attr.max_dest_rd_atomic = 1;
-    attr.ah_attr.port_num = 1;
+    ibv_qp_attr attr = connection_to(device, peer);
+    attr.ah_attr.is_global = 0; // the peer is on this host
     attr.timeout = 10;
     attr.retry_cnt = 1;
-    attr.rnr_retry = 7;
-    attr.max_rd_atomic = 1;
     assert_int_equal(modify_to_rtr(qp, &attr), 0);
     assert_int_equal(modify_to_rts(qp, &attr), 0);
 }

@@ -52,15 +52,10 @@ static void serve(const struct server_plan *plan, uint8_t *page, size_t size, in
         p.srq = ibv_create_srq(p.server.pd, &attr);
         assert_non_null(p.srq);
     }
-    create_queues(&p.server, p.srq,
-            &(struct options){.size = size, .server_memory = page, .server_access = plan->access}, true);
+    accept_request(&p, request, &(struct options){.size = size, .server_memory = page, .server_access = plan->access});
     for (unsigned i = 0; i < plan->receives; ++i)
         assert_int_equal(post_receive(&p.server, i + 1, i * message_size, message_size), 0);
     post_shared(&p, plan);
-    assert_int_equal(rdma_ack_cm_event(request), 0);
-    struct rdma_conn_param param = {
-            .responder_resources = 16, .initiator_depth = 16, .retry_count = 7, .rnr_retry_count = 7};
-    assert_int_equal(rdma_accept(p.server.id, &param), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     send_greeting(out, &(struct greeting){.addr = (uintptr_t)page, .rkey = p.server.mr->rkey});
     if (plan->act != NULL)
@@ -97,12 +92,7 @@ void call_server(struct remote *r, uint16_t port)
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = port};
     assert_int_equal(inet_pton(AF_INET, address_of(r->address), &to.sin_addr), 1);
     struct side *c = &r->pair.client;
-    c->channel = rdma_create_event_channel();
-    assert_int_equal(rdma_create_id(c->channel, &c->id, NULL, RDMA_PS_TCP), 0);
-    assert_int_equal(rdma_resolve_addr(c->id, NULL, (struct sockaddr *)&to, 1000), 0);
-    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
-    assert_int_equal(rdma_resolve_route(c->id, 1000), 0);
-    assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+    resolve_side(c, NULL, &to);
     create_queues(c, NULL, &(struct options){.size = r->size, .send_ops = r->send_ops}, false);
     if (r->ack_timeout != no_ack_timeout)
         assert_int_equal(rdma_set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &r->ack_timeout, 1), 0);

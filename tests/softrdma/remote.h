@@ -12,7 +12,7 @@ struct server_plan {
     size_t size;              /* bytes of memory of each side; default: one page */
     int access;               /* access flags of the server's region; default: all */
     uint64_t send_ops;        /* operations of the client's ibv_wr_* interface; default: none */
-    unsigned receives;        /* number of receives of 64 bytes that are posted before it accepts */
+    unsigned receives;        /* number of receives of 64 bytes that are posted when it accepts */
     unsigned shared_receives; /* number of receives in the shared receive queue of the queue pair; default: no such
                                  queue */
     size_t shared_size;       /* size of each shared receive; default: 64 bytes */

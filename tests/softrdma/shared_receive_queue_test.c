@@ -25,10 +25,8 @@ PAIR_TEST(posting_to_the_shared_queue_wakes_a_waiting_sender, with_shared_queue)
 PAIR_TEST(shared_receives_survive_a_broken_queue_pair, with_shared_queue)
 {
     assert_int_equal(post_shared(p, 5, 0, 64), 0);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    assert_int_equal(ibv_modify_qp(p->server.qp, &attr, IBV_QP_STATE), 0);
-    struct ibv_wc wc;
-    assert_int_equal(ibv_poll_cq(p->server.cq, 1, &wc), 0);
+    assert_int_equal(enter_state(p->server.qp, IBV_QPS_ERR), 0);
+    expect_no_completion(p->server.cq);
     expect_async(p->server.id->verbs, IBV_EVENT_QP_LAST_WQE_REACHED, p->server.qp);
 }
 
@@ -39,9 +37,8 @@ DEFINE_TEST(receives_use_the_domain_of_their_queue, NULL, NULL)
     uint8_t memory[64] = {0};
     struct ibv_mr *mr = ibv_reg_mr(p.srq_pd, memory, sizeof(memory), everything);
     assert_non_null(mr);
-    struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = sizeof(memory), .lkey = mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
-    assert_int_equal(ibv_post_srq_recv(p.srq, &wr, &bad), 0);
+    const struct side apart = {.memory = memory, .mr = mr};
+    assert_int_equal(post_shared_receive(p.srq, &apart, 7, 0, sizeof(memory)), 0);
     fill(p.client.memory, 64, 3);
     assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
@@ -142,10 +139,8 @@ PAIR_TEST(receives_of_unpolled_messages_survive_a_reset, with_shared_queue)
             expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
         }
     }
-    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-    assert_int_equal(ibv_modify_qp(p->server.qp, &reset, IBV_QP_STATE), 0);
-    struct ibv_wc wc;
-    assert_int_equal(ibv_poll_cq(p->server.cq, 1, &wc), 0);
+    to_reset(p->server.qp);
+    expect_no_completion(p->server.cq);
     assert_int_equal(post_shared(p, 99, 0, 64), ENOMEM);
     struct ibv_srq_attr attr = {.max_wr = 15};
     assert_int_equal(ibv_modify_srq(p->srq, &attr, IBV_SRQ_MAX_WR), EINVAL);

@@ -140,12 +140,9 @@ void accept_peer(const struct peer *peer, struct pair *p, const struct options *
     open_listener(p, "127.0.0.1");
     order(peer, &(struct order){.port = rdma_get_src_port(p->listener)});
     struct rdma_cm_event *request = take_request(p);
-    create_queues(&p->server, NULL, options, true);
+    accept_request(p, request, options);
     memset(p->server.memory, before, size);
     assert_int_equal(post_receive(&p->server, 7, 0, message), 0);
-    assert_int_equal(rdma_ack_cm_event(request), 0);
-    struct rdma_conn_param param = {.responder_resources = 16, .initiator_depth = 16, .rnr_retry_count = 7};
-    assert_int_equal(rdma_accept(p->server.id, &param), 0);
     assert_int_equal(expect_event(p->listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
 }
 
@@ -178,8 +175,6 @@ __attribute__((no_sanitize("thread"))) void expect_memory_unchanged(const struct
 
 void expect_nothing(struct pair *p)
 {
-    struct ibv_wc wc;
-    for (unsigned i = 0; i < 100; ++i, usleep(2000))
-        assert_int_equal(ibv_poll_cq(p->server.cq, 1, &wc), 0);
+    expect_no_completion_for(p->server.cq, 200);
     expect_memory_unchanged(p);
 }

@@ -15,6 +15,15 @@ static void admit(const struct peer *peer, struct pair *p, uint8_t *file)
     order(peer, &(struct order){.addr = (uintptr_t)p->server.memory, .rkey = p->server.mr->rkey});
 }
 
+/* Starts a peer, and returns it when its action has stopped it. */
+static struct peer admit_stopped(void (*act)(struct remote *r), struct pair *p, uint8_t *file)
+{
+    const struct peer peer = start_peer(act);
+    admit(&peer, p, file);
+    expect_stopped(&peer);
+    return peer;
+}
+
 TEST_IN_OWN_PROCESS(a_message_to_a_deleted_connection_reaches_no_other_connection)
 {
     const struct peer old = start_peer(stop_then_send), fresh = start_peer(wait_forever);
@@ -31,15 +40,9 @@ TEST_IN_OWN_PROCESS(a_message_to_a_deleted_connection_reaches_no_other_connectio
 
 TEST_IN_OWN_PROCESS(a_message_to_a_reset_queue_pair_does_not_arrive)
 {
-    const struct peer old = start_peer(stop_then_send);
     struct pair p;
-    admit(&old, &p, NULL);
-    expect_stopped(&old);
-    struct ibv_qp_attr attr = {.path_mtu = IBV_MTU_4096,
-            .dest_qp_num = p.server.qp->qp_num + 0x100,
-            .max_dest_rd_atomic = 1,
-            .min_rnr_timer = 12,
-            .ah_attr = {.port_num = 1}};
+    const struct peer old = admit_stopped(stop_then_send, &p, NULL);
+    struct ibv_qp_attr attr = connection_to(p.server.id->verbs, p.server.qp->qp_num + 0x100);
     to_reset(p.server.qp);
     to_init(p.server.qp);
     assert_int_equal(post_receive(&p.server, 8, 0, message), 0);
@@ -50,15 +53,12 @@ TEST_IN_OWN_PROCESS(a_message_to_a_reset_queue_pair_does_not_arrive)
 
 TEST_IN_OWN_PROCESS(a_queue_pair_is_busy_while_its_peer_may_store)
 {
-    const struct peer peer = start_peer(send_stopped);
     struct pair p;
-    admit(&peer, &p, NULL);
-    expect_stopped(&peer);
+    const struct peer peer = admit_stopped(send_stopped, &p, NULL);
     struct ibv_qp *qp = p.server.qp;
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
     assert_int_equal(ibv_destroy_qp(qp), EBUSY);
     assert_int_equal(qp->state, IBV_QPS_ERR);
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EBUSY);
+    assert_int_equal(enter_state(qp, IBV_QPS_RESET), EBUSY);
     expect_nothing(&p); /* the receive is not flushed yet */
     const int end = continue_peer(&peer);
     expect_completion(p.server.cq, 7, end == ends_well ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR);
@@ -69,12 +69,9 @@ TEST_IN_OWN_PROCESS(a_queue_pair_is_busy_while_its_peer_may_store)
 /* The queue pair enters the error state immediately. The receive completes once the peer can no longer store to it. */
 TEST_IN_OWN_PROCESS(a_receive_is_flushed_when_its_peer_can_no_longer_store)
 {
-    const struct peer peer = start_peer(send_stopped);
     struct pair p;
-    admit(&peer, &p, NULL);
-    expect_stopped(&peer);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    assert_int_equal(ibv_modify_qp(p.server.qp, &attr, IBV_QP_STATE), 0);
+    const struct peer peer = admit_stopped(send_stopped, &p, NULL);
+    assert_int_equal(enter_state(p.server.qp, IBV_QPS_ERR), 0);
     assert_int_equal(post_receive(&p.server, 9, 0, message), 0);
     expect_nothing(&p);
     kill(peer.pid, SIGKILL);
@@ -100,11 +97,9 @@ static void *deregister(void *argument)
 
 TEST_IN_OWN_PROCESS(a_region_is_busy_while_a_peer_may_store)
 {
-    const struct peer peer = start_peer(write_stopped);
     struct pair p, other;
     pthread_t thread;
-    admit(&peer, &p, map_open_file());
-    expect_stopped(&peer);
+    const struct peer peer = admit_stopped(write_stopped, &p, map_open_file());
     struct deregistration d = {.mr = p.server.mr};
     assert_int_equal(pthread_create(&thread, NULL, deregister, &d), 0);
     open_pair(&other, NULL); /* other threads are not blocked */
@@ -121,11 +116,9 @@ TEST_IN_OWN_PROCESS(a_region_is_busy_while_a_peer_may_store)
 
 TEST_IN_OWN_PROCESS(a_region_is_deregistered_when_its_peer_is_killed)
 {
-    const struct peer peer = start_peer(write_stopped);
     struct pair p;
     pthread_t thread;
-    admit(&peer, &p, map_open_file());
-    expect_stopped(&peer);
+    const struct peer peer = admit_stopped(write_stopped, &p, map_open_file());
     struct deregistration d = {.mr = p.server.mr};
     assert_int_equal(pthread_create(&thread, NULL, deregister, &d), 0);
     usleep(200000);

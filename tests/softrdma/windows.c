@@ -47,13 +47,11 @@ struct ibv_mw_bind_info info_of(struct side *s, size_t from, size_t length, unsi
             .mr = s->mr, .addr = (uintptr_t)s->memory + from, .length = length, .mw_access_flags = access};
 }
 
-/* Posts a request without data. */
 int post_bare(struct side *s, struct ibv_send_wr wr)
 {
-    struct ibv_send_wr *bad = NULL;
     wr.wr_id = 99;
     wr.send_flags |= IBV_SEND_SIGNALED;
-    return ibv_post_send(s->qp, &wr, &bad);
+    return post_wr(s, wr);
 }
 
 int post_bind(struct side *s, uint32_t key, struct ibv_mw_bind_info info)
@@ -71,7 +69,6 @@ void expect(struct ibv_cq *cq, enum ibv_wc_opcode opcode, enum ibv_wc_status sta
         assert_int_equal(wc.opcode, opcode);
 }
 
-/* Binds with the next variant of the key and returns the key. */
 uint32_t bind_2(struct ibv_mw_bind_info info)
 {
     const uint32_t key = ibv_inc_rkey(mw->rkey);
@@ -96,7 +93,6 @@ void invalidate(uint32_t key)
     expect(pair.server.cq, IBV_WC_LOCAL_INV, IBV_WC_SUCCESS);
 }
 
-/* Posts a request of 8 bytes at the client. */
 void use_from(struct side *client, enum ibv_wr_opcode opcode, uint32_t key, uint64_t addr, enum ibv_wc_status status)
 {
     struct ibv_mr mr = {.rkey = key};
@@ -112,8 +108,7 @@ void use(enum ibv_wr_opcode opcode, uint32_t key, size_t offset, enum ibv_wc_sta
 
 void post_send_inv(uint32_t key, size_t length)
 {
-    struct ibv_sge sge = {
-            .addr = (uintptr_t)pair.client.memory, .length = (uint32_t)length, .lkey = pair.client.mr->lkey};
+    struct ibv_sge sge = sge_of(&pair.client, 0, length);
     assert_int_equal(post_bare(&pair.client, (struct ibv_send_wr){.opcode = IBV_WR_SEND_WITH_INV,
                                                      .invalidate_rkey = key,
                                                      .sg_list = &sge,
