@@ -19,6 +19,15 @@ type_2(a_region_is_not_invalidated_by_a_message)
     expect(pair.client.cq, IBV_WC_SEND, IBV_WC_REM_ACCESS_ERR);
 }
 
+/* Returns the description of a window to a region of its own. */
+static struct ibv_mw_bind_info info_of_region(struct ibv_pd *pd, int access)
+{
+    struct ibv_mw_bind_info info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ);
+    info.mr = (ibv_reg_mr)(pd, pair.server.memory, 4096, access);
+    assert_non_null(info.mr);
+    return info;
+}
+
 static void expect_bind_error(struct ibv_mw_bind_info info)
 {
     assert_int_equal(post_bind(&pair.server, ibv_inc_rkey(mw->rkey), info), 0);
@@ -28,53 +37,44 @@ static void expect_bind_error(struct ibv_mw_bind_info info)
 
 type_2(a_region_that_does_not_allow_it_is_not_bound_to)
 {
-    struct ibv_mr *mr = ibv_reg_mr(pair.server.pd, pair.server.memory, 4096, (int)everything);
-    struct ibv_mw_bind_info info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ);
-    assert_non_null(mr);
-    info.mr = mr;
+    const struct ibv_mw_bind_info info = info_of_region(pair.server.pd, (int)everything);
     expect_bind_error(info);
-    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_dereg_mr(info.mr), 0);
 }
 
 type_2(a_region_that_is_only_read_is_bound_to_for_reading_only)
 {
-    struct ibv_mr *mr = ibv_reg_mr(pair.server.pd, pair.server.memory, 4096, IBV_ACCESS_MW_BIND);
-    struct ibv_mw_bind_info info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ);
-    assert_non_null(mr);
-    info.mr = mr;
+    struct ibv_mw_bind_info info = info_of_region(pair.server.pd, IBV_ACCESS_MW_BIND);
     const uint32_t key = bind_2(info);
     use(IBV_WR_RDMA_READ, key, 0, IBV_WC_SUCCESS);
     invalidate(key);
     info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
     expect_bind_error(info);
-    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_dereg_mr(info.mr), 0);
 }
 
 type_2(a_region_of_another_domain_is_not_bound_to)
 {
     struct ibv_pd *pd = ibv_alloc_pd(pair.server.id->verbs);
-    struct ibv_mr *mr = ibv_reg_mr(pd, pair.server.memory, 4096, bindable);
-    struct ibv_mw_bind_info info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ);
-    assert_non_null(mr);
-    info.mr = mr;
+    const struct ibv_mw_bind_info info = info_of_region(pd, bindable);
     expect_bind_error(info);
-    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_dereg_mr(info.mr), 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-type_2(a_window_does_not_reach_beyond_its_region)
+/* Beyond the region, of no bytes, and with a right that no window has. */
+TEST(impossible_windows_are_not_bound)
 {
-    expect_bind_error(info_of(&pair.server, 4096 - 63, 64, IBV_ACCESS_REMOTE_READ));
-}
-
-type_2(a_window_of_no_bytes_is_not_bound)
-{
-    expect_bind_error(info_of(&pair.server, 0, 0, IBV_ACCESS_REMOTE_READ));
-}
-
-type_2(rights_that_no_window_has_are_refused)
-{
-    expect_bind_error(info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND));
+    static const struct {
+        size_t from, length;
+        unsigned access;
+    } impossible[] = {{4096 - 63, 64, IBV_ACCESS_REMOTE_READ}, {0, 0, IBV_ACCESS_REMOTE_READ},
+            {0, 64, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND}};
+    for (size_t i = 0; i < sizeof(impossible) / sizeof(impossible[0]); ++i) {
+        open_type_2(state);
+        expect_bind_error(info_of(&pair.server, impossible[i].from, impossible[i].length, impossible[i].access));
+        close_all(state);
+    }
 }
 
 type_2(a_bound_window_is_not_bound_again)
@@ -141,14 +141,7 @@ static void use_by_another_queue_pair(uint32_t key, enum ibv_wc_status status)
 {
     struct pair other;
     open_pair(&other, &(struct options){.lender = &pair.server});
-    struct ibv_mr mr = {.rkey = key};
-    struct ibv_sge sge = {.addr = (uintptr_t)pair.server.memory, .length = 8, .lkey = pair.server.mr->lkey};
-    const struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE,
-            .sg_list = &sge,
-            .num_sge = 1,
-            .wr.rdma = {.remote_addr = (uintptr_t)pair.server.memory + begin, .rkey = mr.rkey}};
-    assert_int_equal(post_bare(&other.client, wr), 0);
-    expect(other.client.cq, IBV_WC_RDMA_WRITE, status);
+    use_from(&other.client, IBV_WR_RDMA_WRITE, key, (uintptr_t)pair.server.memory + begin, status);
     close_pair(&other);
 }
 
@@ -210,21 +203,10 @@ type_2(the_device_reports_windows)
 static struct side open_lonely(void)
 {
     struct side lonely = pair.server;
-    struct ibv_qp_init_attr init = {.send_cq = lonely.cq,
-            .recv_cq = lonely.cq,
-            .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-    lonely.qp = ibv_create_qp(lonely.pd, &init);
-    assert_non_null(lonely.qp);
-    to_init(lonely.qp);
-    struct ibv_qp_attr attr = {.path_mtu = IBV_MTU_1024,
-            .dest_qp_num = 0x101,
-            .max_dest_rd_atomic = 1,
-            .ah_attr = own_address(lonely.id->verbs),
-            .retry_cnt = 7,
-            .max_rd_atomic = 1};
-    assert_int_equal(modify_to_rtr(lonely.qp, &attr), 0);
-    assert_int_equal(modify_to_rts(lonely.qp, &attr), 0);
+    struct ibv_qp_attr attr = connection_to(lonely.id->verbs, 0x101);
+    attr.timeout = 0; /* waits forever */
+    lonely.qp = create_rc_qp(lonely.pd, lonely.cq, 4);
+    connect_qp(lonely.qp, attr);
     return lonely;
 }
 
@@ -255,10 +237,9 @@ type_2(a_window_of_type_2_is_bound_and_invalidated_without_a_peer)
 type_2(a_bind_does_not_overtake_a_request_for_the_peer)
 {
     struct side lonely = open_lonely();
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     assert_int_equal(post(&lonely, IBV_WR_RDMA_WRITE, 1, 0, 8, &lonely, 8, 0), 0);
     assert_int_equal(post_bind(&lonely, ibv_inc_rkey(mw->rkey), info_of(&lonely, begin, bytes, reads_and_writes)), 0);
-    assert_int_equal(ibv_modify_qp(lonely.qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(enter_state(lonely.qp, IBV_QPS_ERR), 0);
     expect_completion(lonely.cq, 1, IBV_WC_WR_FLUSH_ERR);
     expect(lonely.cq, IBV_WC_BIND_MW, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(ibv_destroy_qp(lonely.qp), 0);
