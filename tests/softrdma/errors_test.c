@@ -3,17 +3,6 @@
 
 #include <fcntl.h>
 
-/* A request without a posted receive fails after one retry. */
-static int connected_once(void **state)
-{
-    return set_up_pair(state, &(struct options){.rnr_retry = 1});
-}
-
-static int connected_for_reading_only(void **state)
-{
-    return set_up_pair(state, &(struct options){.server_access = IBV_ACCESS_REMOTE_READ});
-}
-
 /* The failing request and the next one: an error, a flush, and an unchanged target. */
 static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey, size_t length)
 {
@@ -22,13 +11,12 @@ static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t a
     memcpy(before, p->server.memory, sizeof(before));
     assert_int_equal(post_receive(&p->server, 51, 0, 16), 0);
     assert_int_equal(post_receive(&p->server, 52, 0, 16), 0);
-    struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = (uint32_t)length, .lkey = p->client.mr->lkey};
+    struct ibv_sge sge = sge_of(&p->client, 0, length);
     struct ibv_send_wr second = {.wr_id = 2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
     struct ibv_send_wr first = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .next = &second};
-    struct ibv_send_wr *bad = NULL; /* the first request is not even signaled */
-    first.wr.rdma.remote_addr = addr;
+    first.wr.rdma.remote_addr = addr; /* it is not even signaled */
     first.wr.rdma.rkey = rkey;
-    assert_int_equal(ibv_post_send(p->client.qp, &first, &bad), 0);
+    assert_int_equal(post_wr(&p->client, first), 0);
     expect_completion(p->client.cq, 1, IBV_WC_REM_ACCESS_ERR);
     expect_completion(p->client.cq, 2, IBV_WC_WR_FLUSH_ERR);
     expect_completion(p->server.cq, 51, IBV_WC_WR_FLUSH_ERR);
@@ -52,9 +40,10 @@ TEST(a_wrong_key_or_range_is_a_remote_access_error)
     }
 }
 
-PAIR_TEST(a_region_without_the_right_is_a_remote_access_error, connected_for_reading_only)
+TEST(a_region_without_the_right_is_a_remote_access_error)
 {
-    expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, p->server.mr->rkey, 8);
+    OPEN_PAIR(p, &(struct options){.server_access = IBV_ACCESS_REMOTE_READ});
+    expect_refused(&p, IBV_WR_RDMA_WRITE, (uintptr_t)p.server.memory, p.server.mr->rkey, 8);
 }
 
 PAIR_TEST(a_region_of_another_domain_is_a_remote_access_error, connected)
@@ -82,24 +71,21 @@ PAIR_TEST(local_errors_come_after_what_was_posted_before, connected)
     assert_int_equal(p->server.memory[8], 0);
 }
 
-PAIR_TEST(a_message_longer_than_its_receive_fails_on_both_sides, connected)
+/* Posts a receive with another local key, and a message for it, which fails on both sides. */
+static void expect_operation_error(struct pair *p, uint32_t lkey)
 {
-    assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 17, NULL, 0, 0), 0);
-    expect_completion(p->server.cq, 1, IBV_WC_LOC_LEN_ERR);
-    expect_completion(p->client.cq, 2, IBV_WC_REM_INV_REQ_ERR);
-    expect_async(p->server.qp->context, IBV_EVENT_QP_REQ_ERR, p->server.qp);
+    struct ibv_mr mr = {.lkey = lkey};
+    struct side receiver = p->server;
+    receiver.mr = &mr;
+    assert_int_equal(post_receive(&receiver, 1, 0, 16), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
+    expect_completion(p->server.cq, 1, IBV_WC_LOC_PROT_ERR);
+    expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
 }
 
 PAIR_TEST(a_receive_without_a_valid_key_is_an_operation_error_at_the_sender, connected)
 {
-    const uint32_t good = p->server.mr->lkey;
-    p->server.mr->lkey = good ^ 1;
-    assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
-    p->server.mr->lkey = good;
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
-    expect_completion(p->server.cq, 1, IBV_WC_LOC_PROT_ERR);
-    expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
+    expect_operation_error(p, p->server.mr->lkey ^ 1u);
 }
 
 /* Sends a message into every slot of the server's receive queue, so that later receives reuse the slots. */
@@ -115,26 +101,26 @@ static void use_all_receives(struct pair *p, size_t length)
 
 PAIR_TEST(a_receive_posted_again_with_another_key_needs_its_rights, connected)
 {
-    struct ibv_mr *good = p->server.mr;
     struct ibv_mr *constant = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, 0);
     assert_non_null(constant);
     use_all_receives(p, 16);
-    p->server.mr = constant;
-    assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
-    p->server.mr = good;
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
-    expect_completion(p->server.cq, 1, IBV_WC_LOC_PROT_ERR);
-    expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
+    expect_operation_error(p, constant->lkey);
     assert_int_equal(ibv_dereg_mr(constant), 0);
 }
 
-PAIR_TEST(a_reposted_receive_has_its_new_length, connected)
+/* The receive is the first one of the queue, or a later one, whose length is the new one. */
+TEST(a_message_longer_than_its_receive_fails_on_both_sides)
 {
-    use_all_receives(p, 8);
-    assert_int_equal(post_receive(&p->server, 1, 0, 7), 0);
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
-    expect_completion(p->server.cq, 1, IBV_WC_LOC_LEN_ERR);
-    expect_completion(p->client.cq, 2, IBV_WC_REM_INV_REQ_ERR);
+    for (int reposted = 0; reposted < 2; ++reposted) {
+        OPEN_PAIR(p, NULL);
+        if (reposted)
+            use_all_receives(&p, 8);
+        assert_int_equal(post_receive(&p.server, 1, 0, 7), 0);
+        assert_int_equal(post(&p.client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
+        expect_completion(p.server.cq, 1, IBV_WC_LOC_LEN_ERR);
+        expect_completion(p.client.cq, 2, IBV_WC_REM_INV_REQ_ERR);
+        expect_async(p.server.qp->context, IBV_EVENT_QP_REQ_ERR, p.server.qp);
+    }
 }
 
 PAIR_TEST(a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_at_the_sender, connected)
@@ -144,13 +130,7 @@ PAIR_TEST(a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_
     assert_int_equal(ibv_dereg_mr(p->server.mr), 0);
     p->server.mr = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, everything);
     assert_non_null(p->server.mr);
-    const uint32_t good = p->server.mr->lkey;
-    p->server.mr->lkey = gone;
-    assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
-    p->server.mr->lkey = good;
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
-    expect_completion(p->server.cq, 1, IBV_WC_LOC_PROT_ERR);
-    expect_completion(p->client.cq, 2, IBV_WC_REM_OP_ERR);
+    expect_operation_error(p, gone);
 }
 
 PAIR_TEST(a_deregistered_region_does_not_change_when_its_message_is_taken, connected)
@@ -186,13 +166,12 @@ PAIR_TEST(a_full_send_queue_refuses_with_enomem, connected)
 
 static int post_unsignalled_write(struct pair *p)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = 8, .lkey = p->client.mr->lkey};
-    struct ibv_send_wr wr = {.sg_list = &sge,
-            .num_sge = 1,
-            .opcode = IBV_WR_RDMA_WRITE,
-            .wr.rdma = {.remote_addr = (uintptr_t)p->server.memory, .rkey = p->server.mr->rkey}};
-    struct ibv_send_wr *bad = NULL;
-    return ibv_post_send(p->client.qp, &wr, &bad);
+    struct ibv_sge sge = sge_of(&p->client, 0, 8);
+    return post_wr(
+            &p->client, (struct ibv_send_wr){.sg_list = &sge,
+                                .num_sge = 1,
+                                .opcode = IBV_WR_RDMA_WRITE,
+                                .wr.rdma = {.remote_addr = (uintptr_t)p->server.memory, .rkey = p->server.mr->rkey}});
 }
 
 /* The program has no completion for these requests yet: on every path they keep their entries in the queue. */
@@ -222,8 +201,7 @@ PAIR_TEST(a_refused_chain_names_its_first_bad_request, connected)
 
 PAIR_TEST(a_peer_in_error_makes_the_sender_run_out_of_retries, connected)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    assert_int_equal(ibv_modify_qp(p->server.qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(enter_state(p->server.qp, IBV_QPS_ERR), 0);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 1, 0, 8, &p->server, 0, 0), 0);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p->server, 0, 0), 0);
     expect_completion(p->client.cq, 1, IBV_WC_RETRY_EXC_ERR);
@@ -231,25 +209,16 @@ PAIR_TEST(a_peer_in_error_makes_the_sender_run_out_of_retries, connected)
 }
 
 /* A request that cannot read its own memory fails, whether the peer has posted a receive or not. */
-static void expect_protection_error(struct pair *p, enum ibv_wr_opcode opcode)
+TEST(a_wrong_local_key_is_a_protection_error_without_a_receive)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)p->client.memory, .length = 16, .lkey = p->client.mr->lkey ^ 1u};
-    struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad = NULL;
-    wr.wr.rdma.remote_addr = (uintptr_t)p->server.memory;
-    wr.wr.rdma.rkey = p->server.mr->rkey;
-    assert_int_equal(ibv_post_send(p->client.qp, &wr, &bad), 0);
-    expect_completion(p->client.cq, 1, IBV_WC_LOC_PROT_ERR);
-}
-
-DEFINE_TEST(a_message_with_a_wrong_key_is_a_protection_error_without_a_receive, connected_once, tear_down_pair)
-{
-    expect_protection_error(*state, IBV_WR_SEND);
-}
-
-DEFINE_TEST(
-        a_write_with_a_notice_and_a_wrong_key_is_a_protection_error_without_a_receive, connected_once, tear_down_pair)
-{
-    expect_protection_error(*state, IBV_WR_RDMA_WRITE_WITH_IMM);
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM};
+    for (int i = 0; i < 2; ++i) {
+        OPEN_PAIR(p, &(struct options){.rnr_retry = 1});
+        p.client.mr->lkey ^= 1;
+        assert_int_equal(post(&p.client, opcodes[i], 1, 0, 16, &p.server, 0, 0), 0);
+        expect_completion(p.client.cq, 1, IBV_WC_LOC_PROT_ERR);
+        p.client.mr->lkey ^= 1;
+    }
 }
 
 /* UndefinedBehaviorSanitizer reports a load of such a value as its enumeration. */
