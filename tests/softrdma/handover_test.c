@@ -222,36 +222,17 @@ static void expect_nothing_for(const struct fd_server *server, const void *words
     assert_int_equal(connect(fd, (const struct sockaddr *)&server->address, server->size), 0);
     if (size > 0)
         assert_int_equal(send(fd, words, size, MSG_NOSIGNAL), size);
-    struct pollfd end = {.fd = fd, .events = POLLIN};
-    assert_int_equal(poll(&end, 1, time_limit_ms), 1);
+    expect_readable(fd);
     assert_true(recv(fd, answer, sizeof(answer), 0) <= 0);
     close(fd);
 }
 
-static void (*unknown_peer)(const struct fd_server *server);
-
-static void ask_with_a_wrong_token(const struct fd_server *server)
-{
-    const uint32_t request[8] = {1, 2, 3, 4};
-    expect_nothing_for(server, request, sizeof(request));
-}
-
-static void send_another_protocol(const struct fd_server *server)
-{
-    const char words[] = "GET / HTTP/1.1\r\n\r\n";
-    expect_nothing_for(server, words, sizeof(words));
-}
-
-static void send_no_bytes(const struct fd_server *server)
-{
-    expect_nothing_for(server, NULL, 0);
-}
-
-static void come_as_another_user(const struct fd_server *server)
-{
-    drop_rights();
-    expect_nothing_for(server, NULL, 0);
-}
+/* Request of a caller that gets no descriptor. */
+static struct {
+    const void *words;
+    size_t size;
+    bool is_another_user;
+} request_of_stranger;
 
 /* Requests from a child process leave no trace here, and later connections work. */
 static void reject_a_foreign_caller(void)
@@ -264,7 +245,9 @@ static void reject_a_foreign_caller(void)
     if (pid == 0) {
         close(ends[1]);
         assert_int_equal(read(ends[0], &server, sizeof(server)), sizeof(server));
-        unknown_peer(&server);
+        if (request_of_stranger.is_another_user)
+            drop_rights();
+        expect_nothing_for(&server, request_of_stranger.words, request_of_stranger.size);
         exit(0);
     }
     close(ends[0]);
@@ -328,9 +311,11 @@ TEST_IN_OWN_PROCESS(peers_without_rings_are_disconnected)
     receive_a_silent_crowd_at("softrdma-datagrams/");
 }
 
-static void receive(void (*who)(const struct fd_server *server))
+static void reject(const void *words, size_t size, bool is_another_user)
 {
-    unknown_peer = who;
+    request_of_stranger.words = words;
+    request_of_stranger.size = size;
+    request_of_stranger.is_another_user = is_another_user;
     in_own_process(reject_a_foreign_caller);
 }
 
@@ -357,14 +342,11 @@ static void accept_a_caller_stopped_for(unsigned ms)
     port = rdma_get_src_port(p.listener);
     assert_int_equal(write(ends[1], &port, sizeof(port)), sizeof(port));
     struct rdma_cm_event *request = take_request(&p);
-    create_queues(&p.server, NULL, &(struct options){.size = page_size}, true);
-    assert_int_equal(post_receive(&p.server, 7, 0, 64), 0);
-    assert_int_equal(rdma_ack_cm_event(request), 0);
     assert_int_equal(kill(pid, SIGSTOP), 0);
     int status = 0;
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-    struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1, .rnr_retry_count = 7};
-    assert_int_equal(rdma_accept(p.server.id, &param), 0);
+    accept_request(&p, request, &(struct options){.size = page_size});
+    assert_int_equal(post_receive(&p.server, 7, 0, 64), 0);
     usleep(ms * 1000);
     assert_int_equal(kill(pid, SIGCONT), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
@@ -391,23 +373,17 @@ TEST_IN_OWN_PROCESS(a_slow_peer_shares_its_memory)
     accept_a_caller_stopped_for(4000);
 }
 
-DEFINE_TEST(a_wrong_token_gets_no_descriptor, NULL, NULL)
+TEST(a_wrong_request_gets_no_descriptor)
 {
-    receive(ask_with_a_wrong_token);
+    const uint32_t wrong_token[8] = {1, 2, 3, 4};
+    const char other_protocol[] = "GET / HTTP/1.1\r\n\r\n";
+    reject(wrong_token, sizeof(wrong_token), false);
+    reject(other_protocol, sizeof(other_protocol), false);
+    reject(NULL, 0, false);
 }
 
-DEFINE_TEST(a_wrong_message_gets_no_descriptor, NULL, NULL)
-{
-    receive(send_another_protocol);
-}
-
-DEFINE_TEST(silence_is_ended, NULL, NULL)
-{
-    receive(send_no_bytes);
-}
-
-DEFINE_TEST(another_user_gets_no_descriptor, NULL, NULL)
+TEST(another_user_gets_no_descriptor)
 {
     require_root();
-    receive(come_as_another_user);
+    reject(NULL, 0, true);
 }
