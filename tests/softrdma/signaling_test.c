@@ -340,19 +340,11 @@ static void kill_between_instructions(bool shared_receives)
 TEST(a_stopped_sender_does_not_delay_events_of_others)
 {
     stop_between_instructions(false);
+    stop_between_instructions(true);
 }
 
 TEST(a_killed_sender_does_not_delay_events_of_others)
 {
     kill_between_instructions(false);
-}
-
-TEST(a_stopped_sender_does_not_delay_a_shared_receive_queue)
-{
-    stop_between_instructions(true);
-}
-
-TEST(a_killed_sender_does_not_delay_a_shared_receive_queue)
-{
     kill_between_instructions(true);
 }
