@@ -65,7 +65,7 @@ DEFINE_TEST(a_channel_whose_events_were_dropped_is_not_readable, NULL, NULL)
     expect_unreadable(p.server.channel->fd);
 }
 
-DEFINE_TEST(requests_destroyed_with_their_listener_leak_nothing, NULL, NULL)
+DEFINE_TEST(requests_destroyed_with_their_listener_are_rejected, NULL, NULL)
 {
     PAIR p = {0};
     open_listener(&p, "127.0.0.1");
@@ -75,6 +75,7 @@ DEFINE_TEST(requests_destroyed_with_their_listener_leak_nothing, NULL, NULL)
     assert_int_equal(rdma_destroy_id(p.listener), 0);
     p.listener = NULL;
     expect_unreadable(p.listen_channel->fd);
+    assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 28);
 }
 
 DEFINE_TEST(an_asynchronous_event_goes_with_its_object, NULL, NULL)

@@ -70,14 +70,6 @@ bool uses_shared_memory_only(const side &s)
     return users_of_network(s) == 0;
 }
 
-TEST(messages_arrive_through_shared_memory)
-{
-    skip_over_tcp();
-    OPEN_PAIR(p, nullptr);
-    assert_true(uses_shared_memory_only(p.client));
-    assert_true(uses_shared_memory_only(p.server));
-}
-
 void send(pair &p, std::uint32_t length)
 {
     assert_int_equal(post_shared_receive(p.srq, &p.server, 1, 0, p.server.size), 0);
@@ -105,23 +97,11 @@ TEST(only_long_messages_for_a_shared_queue_use_the_network)
     assert_int_equal(users_of_network(p.server), 0);
 }
 
-void to_rts(const side &s, ibv_qp *qp, std::uint32_t peer)
+void connect_to(const side &s, ibv_qp *qp, std::uint32_t peer)
 {
-    to_init(qp);
-    ibv_qp_attr attr{};
-    attr.path_mtu = IBV_MTU_4096;
-    attr.dest_qp_num = peer;
-    attr.max_dest_rd_atomic = 1;
-    attr.min_rnr_timer = 1;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    assert_int_equal(ibv_query_gid(s.id->verbs, 1, 0, &attr.ah_attr.grh.dgid), 0);
+    ibv_qp_attr attr = connection_to(s.id->verbs, peer);
     attr.timeout = 0; // no timeout
-    attr.retry_cnt = 7;
-    attr.rnr_retry = 7;
-    attr.max_rd_atomic = 1;
-    assert_int_equal(modify_to_rtr(qp, &attr), 0);
-    assert_int_equal(modify_to_rts(qp, &attr), 0);
+    connect_qp(qp, attr);
 }
 
 // A thread that polls under SCHED_FIFO never yields its processor to the progress thread.
@@ -129,18 +109,12 @@ TEST(polls_alone_connect_queue_pairs)
 {
     OPEN_PAIR(p, nullptr);
     ibv_cq *cq = ibv_create_cq(p.client.id->verbs, 16, nullptr, nullptr, 0);
-    ibv_qp_init_attr attr{};
-    attr.send_cq = attr.recv_cq = cq;
-    attr.qp_type = IBV_QPT_RC;
-    attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
-    ibv_qp *from = ibv_create_qp(p.client.pd, &attr);
-    ibv_qp *to = ibv_create_qp(p.client.pd, &attr);
-    assert_non_null(from);
-    assert_non_null(to);
+    ibv_qp *from = create_rc_qp(p.client.pd, cq, 1);
+    ibv_qp *to = create_rc_qp(p.client.pd, cq, 1);
     {
         const starved_progress starved;
-        to_rts(p.client, from, to->qp_num);
-        to_rts(p.client, to, from->qp_num);
+        connect_to(p.client, from, to->qp_num);
+        connect_to(p.client, to, from->qp_num);
         ibv_recv_wr receive{};
         ibv_recv_wr *bad_receive = nullptr;
         receive.wr_id = 1;
@@ -163,8 +137,8 @@ TEST(polls_alone_serve_the_network)
 {
     skip_over_tcp();
     OPEN_PAIR(p, nullptr);
-    uses_shared_memory_only(p.client);
-    uses_shared_memory_only(p.server);
+    assert_true(uses_shared_memory_only(p.client));
+    assert_true(uses_shared_memory_only(p.server));
     {
         const starved_progress starved;
         assert_int_equal(rdma_disconnect(p.client.id), 0);
