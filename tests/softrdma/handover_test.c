@@ -375,7 +375,7 @@ TEST_IN_OWN_PROCESS(a_slow_peer_shares_its_memory)
 
 TEST(a_wrong_request_gets_no_descriptor)
 {
-    const uint32_t wrong_token[8] = {1, 2, 3, 4};
+    const uint32_t wrong_token[10] = {1, 2, 3, 4, 0, UINT32_MAX}; /* otherwise a valid request for the arena */
     const char other_protocol[] = "GET / HTTP/1.1\r\n\r\n";
     reject(wrong_token, sizeof(wrong_token), false);
     reject(other_protocol, sizeof(other_protocol), false);

@@ -161,7 +161,8 @@ TEST(clients_without_the_protocol_are_disconnected)
 {
     OPEN_PAIR(p, NULL);
     expect_rejected(&p, "GET / HTTP/1.1\r\n\r\n", 18);
-    const uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff}; /* a request without the magic number */
+    uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
+    memcpy(frame + 16, "softrdmb\2", 9); /* a request with another magic number */
     expect_rejected(&p, frame, sizeof(frame));
     expect_rejected(&p, frame, 0); /* a silent client */
 }
