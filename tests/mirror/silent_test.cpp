@@ -118,9 +118,9 @@ public:
         bad.daemon.start();
     }
     // Ends the writer like a crash, so copies are compared at the next opening.
-    void crash(bool both)
+    void crash()
     {
-        const cfg_ptr cfg = both ? here_.cfg({&good, &bad.daemon}, times) : here_.cfg({&good}, times);
+        const cfg_ptr cfg = here_.cfg({&good, &bad.daemon}, times);
         in_process_that_dies(
                 [](void *argument) {
                     const opened m(static_cast<const rpma_mirror_cfg *>(argument));
@@ -171,22 +171,6 @@ TEST(a_target_that_left_delays_nothing)
     in_processes({std::begin(whole_faults), std::end(whole_faults)}, it_is_not_in_sync);
 }
 
-void it_gets_stuck_and_is_not_in_sync(const row &r)
-{
-    faulty_set s;
-    s.evict();
-    if (r.crashed)
-        s.crash(false);
-    s.bad.begin(r);
-    open_and_write(s.here().get(), 0);
-    assert_ok(rpma_mirror_recover(s.there().get(), 0, nullptr));
-}
-
-TEST(a_target_that_left_gets_stuck_at_each_step)
-{
-    in_processes(steps(), it_gets_stuck_and_is_not_in_sync);
-}
-
 // Methods to continue without the target; each uses force.
 constexpr void (*ways[])(const faulty_set &) = {
         [](const faulty_set &s) { open_and_write(s.here().get(), RPMA_MIRROR_F_FORCE); },
@@ -224,7 +208,7 @@ void it_gets_stuck_and_is_in_sync(const row &r)
 {
     faulty_set s;
     if (r.crashed)
-        s.crash(true);
+        s.crash();
     s.bad.begin(r);
     const cfg_ptr here = s.here(), there = s.there();
     const int code = map_code(here.get());
