@@ -8,7 +8,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -386,69 +385,6 @@ FIXTURE_TEST(open_set<two>, a_target_that_flaps_loses_nothing, "lanes 2\nbackgro
     assert_true(good[0] && good[1]);
     assert_true(b.bytes(0, length) == std::string(m.address(), length));
     m.close();
-}
-
-// The next writer must not use the copy of b without a comparison.
-FIXTURE_TEST(set_of<two>, a_writer_dies_in_a_background_resync, "background-resync on 64K\n")
-{
-    int progress[2];
-    assert_int_equal(pipe(progress), 0);
-    const auto wait = [&] {
-        char byte = 0;
-        assert_int_equal(read(progress[0], &byte, 1), 1);
-    };
-    const pid_t writer = fork_writer();
-    if (writer == 0) {
-        const opened m(cfg.get());
-        for (const rpma_mirror_event_type type : {RPMA_MIRROR_EVENT_EVICTED, RPMA_MIRROR_EVENT_RESYNC_STARTED}) {
-            assert_int_equal(write(progress[1], "", 1), 1);
-            m.expect(type);
-            m.put(7 * megabyte, "missed");
-        }
-        assert_int_equal(write(progress[1], "", 1), 1);
-        pause();
-    }
-    wait();
-    b.kill();
-    wait();
-    b.start();
-    wait();
-    kill(writer, SIGKILL);
-    waitpid(writer, nullptr, 0);
-    const opened m(cfg.get());
-    assert_int_equal(m.state().in_sync, 7);
-    assert_true(b.bytes(7 * megabyte, 6) == "missed");
-    ::close(progress[0]);
-    ::close(progress[1]);
-}
-
-// The program continues to write on two lanes during the resync; at the end the copies are equal.
-FIXTURE_TEST(open_set<two>, a_resync_beside_flushes_loses_nothing, "lanes 2\n")
-{
-    std::atomic<bool> stop = false;
-    std::atomic<int> failed = 0;
-    std::vector<std::thread> writers;
-    for (unsigned lane = 0; lane < 2; ++lane)
-        writers.emplace_back([&, lane] {
-            for (std::uint64_t i = 0; !stop && failed == 0; ++i) {
-                const std::uint64_t at = (lane * 4 * megabyte) + i * 7919 * 64 % (4 * megabyte);
-                std::memcpy(m.address() + at, &i, sizeof(i));
-                failed = m.flush(at, sizeof(i), 0, lane);
-            }
-        });
-    for (int round = 0; round < 3; ++round) {
-        b.kill();
-        m.expect(RPMA_MIRROR_EVENT_EVICTED);
-        b.start();
-        assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
-    }
-    stop = true;
-    for (std::thread &w : writers)
-        w.join();
-    assert_int_equal(failed.load(), 0);
-    const std::string ours(m.address(), length);
-    assert_true(b.bytes(0, length) == ours);
-    assert_true(a.bytes(0, length) == ours);
 }
 
 } // namespace
