@@ -134,20 +134,14 @@ private:
     std::vector<bool> seen_;
 };
 
-// Set with two targets.
-struct pair {
-    target a, b;
-    host h;
-
-    pair() { assert_ok(rpma_mirror_create(cfg().get())); }
-    cfg_ptr cfg(const std::string &more = long_times) const { return h.cfg({&a, &b}, "lanes 2 128\n" + more); }
+// Open set with two targets and two lanes.
+struct loop_set : open_set<two> {
+    explicit loop_set(const char *more = long_times) : open_set<two>(std::string("lanes 2 128\n") + more) {}
 };
 
-// Set whose writer has evicted the second target.
-struct degraded_pair : pair {
-    opened m{cfg().get()};
-
-    degraded_pair()
+// Its writer has evicted the second target.
+struct degraded_set : loop_set {
+    degraded_set()
     {
         b.kill();
         assert_ok(m.flush(0, 8));
@@ -158,7 +152,7 @@ struct degraded_pair : pair {
 // Runs an event loop until each lane has taken `count` tickets, with at most `window` outstanding per lane. Calls
 // middle() once, after half of the tickets.
 template<class F>
-void run(std::array<lane, 2> &lanes, std::uint64_t count, std::uint64_t window, F middle)
+void run_loop(std::array<lane, 2> &lanes, std::uint64_t count, std::uint64_t window, F middle)
 {
     const int loop = epoll_create1(EPOLL_CLOEXEC);
     for (std::uint64_t i = 0; i < lanes.size(); ++i) {
@@ -191,15 +185,13 @@ void run(std::array<lane, 2> &lanes, std::uint64_t count, std::uint64_t window, 
         l.check_quiet();
 }
 
-TEST(ten_thousand_tickets)
+FIXTURE_TEST(loop_set, ten_thousand_tickets)
 {
-    const pair p;
-    const opened m(p.cfg().get());
     std::array<lane, 2> lanes{lane(m, 0), lane(m, 1)};
-    run(lanes, 5000, 24, [] {});
+    run_loop(lanes, 5000, 24, [] {});
     assert_int_equal(m.state().in_sync, 7);
     for (const lane &l : lanes)
-        assert_true(l.is_on(p.a) && l.is_on(p.b));
+        assert_true(l.is_on(a) && l.is_on(b));
     char *metrics = nullptr;
     assert_ok(rpma_mirror_get_metrics(m.get(), &metrics));
     const std::string text = metrics;
@@ -214,49 +206,43 @@ TEST(ten_thousand_tickets)
 TEST(a_target_is_lost_in_the_middle)
 {
     for (const std::uint64_t window : {8U, 64U}) {
-        pair p;
-        const opened m(p.cfg(short_times).get());
-        std::array<lane, 2> lanes{lane(m, 0), lane(m, 1)};
-        run(lanes, 5000, window, [&] {
+        loop_set s(short_times);
+        std::array<lane, 2> lanes{lane(s.m, 0), lane(s.m, 1)};
+        run_loop(lanes, 5000, window, [&] {
             if (uses_tcp())
-                p.b.stop();
+                s.b.stop();
             else
-                p.b.kill();
+                s.b.kill();
         });
-        assert_int_equal(m.state().in_sync, 3);
+        assert_int_equal(s.m.state().in_sync, 3);
         for (const lane &l : lanes)
-            assert_true(l.is_on(p.a));
+            assert_true(l.is_on(s.a));
     }
 }
 
-TEST(a_target_that_returns_is_watched)
+FIXTURE_TEST(loop_set, a_target_that_returns_is_watched)
 {
-    pair p;
-    const opened m(p.cfg().get());
     std::array<lane, 2> lanes{lane(m, 0), lane(m, 1)};
     for (int round = 0; round < 3; ++round) {
-        p.b.kill();
+        b.kill();
         assert_ok(lanes[0].start());
         lanes[0].take_all();
         m.expect(RPMA_MIRROR_EVENT_EVICTED);
-        p.b.start();
+        b.start();
         assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
         for (lane &l : lanes) {
             assert_ok(l.start());
             l.take_all();
-            assert_true(l.is_on(p.a) && l.is_on(p.b));
+            assert_true(l.is_on(a) && l.is_on(b));
         }
     }
 }
 
 // The program waits for the descriptor only. It becomes readable although no target sends anything.
-TEST(silence_is_reported)
+FIXTURE_TEST(over_tcp<loop_set>, silence_is_reported, short_times)
 {
-    needs_tcp();
-    const pair p;
-    const opened m(p.cfg(short_times).get());
     lane l(m, 1);
-    p.b.stop();
+    b.stop();
     for (int i = 0; i < 3; ++i)
         assert_ok(l.start());
     l.take_all();
@@ -266,22 +252,14 @@ TEST(silence_is_reported)
 }
 
 // Each stop is longer than the limit of late confirmations, and shorter than the timeout.
-TEST(a_slow_target_is_evicted)
+FIXTURE_TEST(over_tcp<loop_set>, a_slow_target_is_evicted, "timeouts 1000 20000\nslow-after 3 200\n")
 {
-    needs_tcp();
-    const pair p;
-    const opened m(p.cfg(short_times + std::string("slow-after 3 200\n")).get());
     lane l(m, 0);
     for (int round = 0; round < 3; ++round) {
         assert_int_equal(m.state().in_sync, 7);
-        p.b.stop();
-        std::thread later([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(500));
-            p.b.resume();
-        });
+        const std::jthread later = stop_for(500, b);
         assert_ok(l.start());
         l.take_all();
-        later.join();
     }
     assert_int_equal(m.expect(RPMA_MIRROR_EVENT_EVICTED).copy, 2);
     const rpma_mirror_statistics s = m.statistics();
@@ -289,13 +267,10 @@ TEST(a_slow_target_is_evicted)
 }
 
 // Another lane detects the loss.
-TEST(an_eviction_elsewhere_is_reported)
+FIXTURE_TEST(over_tcp<loop_set>, an_eviction_elsewhere_is_reported, short_times)
 {
-    needs_tcp();
-    const pair p;
-    const opened m(p.cfg(short_times).get());
     lane l(m, 1);
-    p.b.stop();
+    b.stop();
     assert_ok(l.start());
     assert_ok(m.flush(0, 8));
     assert_int_equal(m.state().in_sync, 3);
@@ -304,10 +279,8 @@ TEST(an_eviction_elsewhere_is_reported)
 }
 
 // Calls that wait on the same lane collect the completions of earlier tickets.
-TEST(waits_of_the_lane_lose_no_wakeup)
+FIXTURE_TEST(loop_set, waits_of_the_lane_lose_no_wakeup)
 {
-    const pair p;
-    const opened m(p.cfg().get());
     lane l(m, 0);
     char read_back[8];
     void (*const waits[])(const opened &, char *) = {
@@ -326,56 +299,47 @@ TEST(waits_of_the_lane_lose_no_wakeup)
 }
 
 // A call that sleeps consumes the event of the connection, too.
-TEST(a_call_that_sleeps_loses_no_wakeup)
+FIXTURE_TEST(over_tcp<degraded_set>, a_call_that_sleeps_loses_no_wakeup)
 {
-    needs_tcp();
-    degraded_pair p;
-    lane l(p.m, 0);
+    lane l(m, 0);
     for (int round = 0; round < 5; ++round) {
         l.check_quiet();
         assert_ok(l.start());
         std::this_thread::sleep_for(std::chrono::milliseconds(50)); // the target confirms the ticket
-        p.a.stop();
-        std::thread later([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(100));
-            p.a.resume();
-        });
-        assert_ok(p.m.flush(0, 8));
-        later.join();
+        {
+            const std::jthread later = stop_for(100, a);
+            assert_ok(m.flush(0, 8));
+        }
         l.take_all();
     }
 }
 
 // The completion of a ticket arrives after the call found none, and before it requests the next notification.
-TEST(a_completion_before_the_notification_is_reported)
+FIXTURE_TEST(over_tcp<degraded_set>, a_completion_before_the_notification_is_reported)
 {
-    needs_tcp();
-    degraded_pair p;
-    lane l(p.m, 0);
+    lane l(m, 0);
     bool arrived = false;
     for (int round = 0; !arrived; ++round) {
         assert_true(round < 20);
         l.check_quiet();
-        assert_ok(p.m.flush(0, 8)); // collects its completion, usually without sleeping, and leaves the event
-        p.a.stop();
+        assert_ok(m.flush(0, 8)); // collects its completion, usually without sleeping, and leaves the event
+        a.stop();
         assert_ok(l.start());
         before_cq_wait = [&] {
             arrived = true;
-            p.a.resume();
+            a.resume();
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
         };
         assert_ok(l.take());
         if (!arrived)
-            p.a.resume();
+            a.resume();
         before_cq_wait = {};
         l.take_all();
     }
 }
 
-TEST(tickets_beyond_the_capacity_stay)
+FIXTURE_TEST(loop_set, tickets_beyond_the_capacity_stay)
 {
-    const pair p;
-    const opened m(p.cfg().get());
     lane l(m, 0);
     for (int i = 0; i < 5; ++i)
         assert_ok(l.start());
@@ -401,18 +365,16 @@ TEST(tickets_beyond_the_capacity_stay)
     assert_int_equal(taken[0], ticket);
 }
 
-TEST(without_any_copy_the_failure_is_reported)
+FIXTURE_TEST(loop_set, without_any_copy_the_failure_is_reported, short_times)
 {
-    pair p;
-    opened m(p.cfg(short_times).get());
     std::array<lane, 2> lanes{lane(m, 0), lane(m, 1)};
     if (uses_tcp()) {
-        p.a.stop();
-        p.b.stop();
+        a.stop();
+        b.stop();
         assert_ok(lanes[0].start());
     }
-    p.a.kill();
-    p.b.kill();
+    a.kill();
+    b.kill();
     for (lane &l : lanes) {
         int code = 0;
         while (code == 0) {
@@ -430,11 +392,10 @@ TEST(without_any_copy_the_failure_is_reported)
     assert_int_equal(rpma_mirror_unmap(&failed), RPMA_MIRROR_E_NO_TARGET);
 }
 
-TEST(a_set_is_closed_while_its_descriptor_is_watched)
+FIXTURE_TEST(set_of<two>, a_set_is_closed_while_its_descriptor_is_watched, long_times)
 {
-    const pair p;
     for (int round = 0; round < 10; ++round) {
-        opened m(p.cfg().get());
+        opened m(cfg.get());
         lane l(m, 0);
         const int loop = epoll_create1(EPOLL_CLOEXEC), stop = eventfd(0, EFD_CLOEXEC);
         epoll_event wanted{};
@@ -462,10 +423,8 @@ TEST(a_set_is_closed_while_its_descriptor_is_watched)
     }
 }
 
-TEST(arguments)
+FIXTURE_TEST(loop_set, arguments)
 {
-    const pair p;
-    const opened m(p.cfg().get());
     int fd = -1;
     std::uint64_t ticket = 0;
     std::size_t count = 1;

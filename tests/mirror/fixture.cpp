@@ -2,6 +2,7 @@
 #include "fixture.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -123,6 +124,15 @@ void needs_tcp()
 {
     if (!uses_tcp())
         skip();
+}
+
+std::jthread stop_for(unsigned ms, const target &stopped)
+{
+    stopped.stop();
+    return std::jthread([ms, &stopped] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+        stopped.resume();
+    });
 }
 
 int map_code(const rpma_mirror_cfg *cfg, unsigned flags)

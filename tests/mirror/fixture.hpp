@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include <librpma_mirror.h>
@@ -115,6 +116,9 @@ private:
 bool uses_tcp();
 // Skips the test unless TCP carries all data.
 void needs_tcp();
+
+// Stops the target. The thread that is returned resumes it after this time.
+std::jthread stop_for(unsigned ms, const target &stopped);
 
 // Fixtures for FIXTURE_TEST: the targets, the set of one host, and the open set.
 struct one {

@@ -263,13 +263,8 @@ TEST(a_target_returns_without_a_call)
 // Each stop is longer than the limit, and shorter than a timeout.
 void put_while_stopped(const opened &m, const target &slow)
 {
-    slow.stop();
-    std::thread later([&] {
-        usleep(400'000);
-        slow.resume();
-    });
+    const std::jthread later = stop_for(400, slow);
     m.put(0, "late");
-    later.join();
 }
 
 FIXTURE_TEST(over_tcp<open_set<two>>, a_slow_target_is_evicted_unless_it_is_the_last,

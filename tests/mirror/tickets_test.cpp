@@ -3,12 +3,10 @@
 #include "fixture.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <random>
-#include <thread>
 
 namespace
 {
@@ -86,11 +84,8 @@ std::vector<numbers> orders_of(unsigned count)
     return {up, down, mixed, {count - 1}};
 }
 
-TEST(any_number_in_any_order)
+FIXTURE_TEST(set_of<two>, any_number_in_any_order)
 {
-    const target a, b;
-    const host h;
-    h.create({&a, &b});
     std::uint64_t round = 0;
     for (const unsigned depth : {2U, 3U, 2 * window, 128U}) {
         const opened m(h.cfg({&a, &b}, "lanes 2 " + std::to_string(depth) + "\n").get());
@@ -142,14 +137,9 @@ FIXTURE_TEST(over_tcp<open_set<two>>, starts_do_not_wait)
 FIXTURE_TEST(over_tcp<open_set<two>>, one_more_waits_for_the_oldest)
 {
     flushes f(m, 1, 1);
-    b.stop();
-    for (unsigned number = 0; number < window; ++number)
+    std::jthread waker = stop_for(500, b);
+    for (unsigned number = 0; number <= window; ++number)
         f.start();
-    std::thread waker([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        b.resume();
-    });
-    f.start();
     const bool oldest_is_there = f.is_on(b, 0);
     waker.join();
     assert_true(oldest_is_there);
@@ -158,13 +148,8 @@ FIXTURE_TEST(over_tcp<open_set<two>>, one_more_waits_for_the_oldest)
     assert_int_equal(m.state().in_sync, 7);
 }
 
-TEST(a_target_is_lost_with_outstanding_tickets)
+FIXTURE_TEST(open_set<two>, a_target_is_lost_with_outstanding_tickets)
 {
-    const target a;
-    target b;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b});
-    const opened m(cfg.get());
     std::uint64_t round = 0;
     for (const unsigned count : {1U, 2U, window, window + 1, max_tickets, max_tickets + 1})
         for (const numbers &order : orders_of(count)) {
