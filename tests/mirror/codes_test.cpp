@@ -71,14 +71,10 @@ int stop_while_the_other_lane_waits(void *context, const rpma_mirror_error *)
     return 1;
 }
 
-TEST(other_lanes_get_the_message_with_the_code)
+FIXTURE_TEST(set_of<two>, other_lanes_get_the_message_with_the_code, "lanes 2\n")
 {
-    target a, b;
-    const host h;
-    const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\n");
     two_lanes lanes;
     assert_ok(rpma_mirror_cfg_set_eviction_function(cfg.get(), stop_while_the_other_lane_waits, &lanes));
-    assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
     lanes.mirror = m.get();
     b.kill();

@@ -129,6 +129,10 @@ struct two {
     target a, b;
     std::vector<const target *> all() const { return {&a, &b}; }
 };
+struct three {
+    target a, b, c;
+    std::vector<const target *> all() const { return {&a, &b, &c}; }
+};
 template<class Targets>
 struct set_of : Targets {
     // An argument that allocates memory would be leaked if tcp_check skips the test.

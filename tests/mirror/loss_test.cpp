@@ -69,14 +69,10 @@ FIXTURE_TEST(set_of<one>, the_last_target_stops_a_safe_writer)
     again.put(0, "again!");
 }
 
-TEST(an_available_writer_continues_alone)
+FIXTURE_TEST(two_hosts<one>, an_available_writer_continues_alone, "policy availability\n")
 {
-    target a;
-    const host h, other(5);
-    const char *const more = "policy availability\n";
-    const cfg_ptr cfg = h.create({&a}, more);
     {
-        const opened m(cfg.get());
+        const opened m(here.get());
         m.put(0, "both..");
         a.kill();
         m.put(0, "alone!");
@@ -84,20 +80,16 @@ TEST(an_available_writer_continues_alone)
         assert_int_equal(m.state().in_sync, 1);
         a.start();
         // That copy lacks data that only the local copy acknowledged, so it is never selected automatically.
-        const cfg_ptr elsewhere = other.cfg({&a}, more);
-        assert_int_equal(map_code(elsewhere.get()), RPMA_MIRROR_E_UNFOUND);
+        assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_UNFOUND);
     }
-    const opened back(cfg.get());
+    const opened back(here.get());
     assert_true(a.bytes(0, 6) == "alone!");
     assert_int_equal(back.report().reason, RPMA_MIRROR_SOURCE_LOCAL_NEWEST);
 }
 
-TEST(targets_are_added_and_dropped)
+FIXTURE_TEST(open_set<one>, targets_are_added_and_dropped)
 {
-    target a, b, c;
-    const host h;
-    const cfg_ptr cfg = h.create({&a});
-    opened m(cfg.get());
+    const target b, c;
     m.put(4096, "early");
     assert_int_equal(rpma_mirror_remove_target(m.get(), 1), RPMA_MIRROR_E_NO_TARGET);
     assert_ok(rpma_mirror_add_target(m.get(), 2, b.place().c_str(), "set", nullptr));
@@ -115,13 +107,9 @@ TEST(targets_are_added_and_dropped)
     assert_true(std::string(again.address() + 4096, 5) == "later");
 }
 
-struct crashing {
-    const rpma_mirror_cfg *cfg;
-};
-
-void write_and_leak(void *argument)
+void write_and_leak(void *cfg)
 {
-    const opened m(static_cast<crashing *>(argument)->cfg);
+    const opened m(static_cast<const rpma_mirror_cfg *>(cfg));
     m.put(0, "acknowledged");
     m.store(2 * megabyte, "leaked"); // the local file has it, without any flush
     kill(getpid(), SIGKILL);
@@ -129,8 +117,7 @@ void write_and_leak(void *argument)
 
 FIXTURE_TEST(set_of<two>, a_writer_that_crashed_starts_again)
 {
-    crashing c{cfg.get()};
-    in_process_that_dies(write_and_leak, &c);
+    in_process_that_dies(write_and_leak, cfg.get());
     assert_true(a.bytes(2 * megabyte, 6) != "leaked");
     const opened m(cfg.get());
     assert_true(std::string(m.address(), 12) == "acknowledged");
@@ -174,8 +161,7 @@ FIXTURE_TEST(two_hosts<two>, the_old_writer_is_fenced)
 
 FIXTURE_TEST(two_hosts<one>, an_old_primary_returns_as_a_stale_copy)
 {
-    crashing c{here.get()};
-    in_process_that_dies(write_and_leak, &c);
+    in_process_that_dies(write_and_leak, here.get());
     {
         opened now(there.get());
         now.put(0, "second owner");

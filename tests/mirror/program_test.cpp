@@ -44,13 +44,18 @@ struct callbacks {
     }
 };
 
-// The function is called before any change, and once for each copy.
-TEST(the_function_is_called_before_a_copy_is_evicted)
-{
-    target a, b, c;
-    const host h, other(5);
+// The set of a program with callbacks, and the configuration of another machine with the first target.
+template<class Targets>
+struct program_set : Targets {
+    explicit program_set(const std::string &more = "") : cfg(program.create(h, this->all(), more)) {}
+    const host h, other{5};
     callbacks program;
-    const cfg_ptr cfg = program.create(h, {&a, &b, &c}), there = other.cfg({&a});
+    const cfg_ptr cfg, there = other.cfg({&this->a});
+};
+
+// The function is called before any change, and once for each copy.
+FIXTURE_TEST(program_set<three>, the_function_is_called_before_a_copy_is_evicted)
+{
     const opened m(cfg.get());
     m.put(0, "before");
     assert_true(program.evictions.empty());
@@ -76,13 +81,8 @@ TEST(the_function_is_called_before_a_copy_is_evicted)
 }
 
 // The function is also called for a copy that is lost while the record without another copy is being committed.
-TEST(the_function_is_called_for_each_evicted_copy)
+FIXTURE_TEST(program_set<three>, the_function_is_called_for_each_evicted_copy)
 {
-    const target a;
-    target b, c;
-    const host h;
-    callbacks program;
-    const cfg_ptr cfg = program.create(h, {&a, &b, &c});
     opened m(cfg.get());
     b.kill();
     c.kill();
@@ -93,14 +93,9 @@ TEST(the_function_is_called_for_each_evicted_copy)
     m.close();
 }
 
-TEST(it_stops_rather_than_lose_a_copy)
+FIXTURE_TEST(program_set<two>, it_stops_rather_than_lose_a_copy)
 {
-    const target a;
-    target b;
-    const host h, other(5);
-    callbacks program;
     program.result = 1;
-    const cfg_ptr cfg = program.create(h, {&a, &b}), there = other.cfg({&a});
     void *address = nullptr;
     rpma_mirror *again = nullptr;
     {
@@ -137,13 +132,9 @@ TEST(it_stops_rather_than_lose_a_copy)
 }
 
 // The function is called before the writer continues alone.
-TEST(it_does_not_continue_alone)
+FIXTURE_TEST(program_set<one>, it_does_not_continue_alone, "policy availability\n")
 {
-    target a;
-    const host h;
-    callbacks program;
     program.result = -1;
-    const cfg_ptr cfg = program.create(h, {&a}, "policy availability\n");
     const opened m(cfg.get());
     a.kill();
     assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_EVICTION_REFUSED);
@@ -152,23 +143,18 @@ TEST(it_does_not_continue_alone)
 
 // The function takes longer than the timeout of an operation. Calls that wait for the copy continue when it has
 // returned.
-TEST(a_function_that_takes_long_is_waited_for)
+FIXTURE_TEST(program_set<two>, a_function_that_takes_long_is_waited_for, "timeouts 6000 60000\nlanes 2\n")
 {
-    const target a;
-    target b;
-    const host h;
-    callbacks program;
     program.duration = std::chrono::milliseconds(6500);
-    const cfg_ptr cfg = program.create(h, {&a, &b}, "timeouts 6000 60000\nlanes 2\n");
     const opened m(cfg.get());
     m.put(0, "before");
     b.kill();
     m.store(4096, "2");
-    int other = -1;
-    std::thread second([&] { other = m.flush(4096, 1, 0, 1); });
+    int flushed = -1;
+    std::thread second([&] { flushed = m.flush(4096, 1, 0, 1); });
     m.put(0, "after!");
     second.join();
-    assert_ok(other);
+    assert_ok(flushed);
     assert_int_equal(program.evictions.size(), 1);
     assert_int_equal(m.state().in_sync, 3);
     assert_true(a.bytes(0, 6) == "after!" && a.bytes(4096, 1) == "2");
@@ -307,25 +293,21 @@ TEST(consistency_points_are_found_after_a_crash)
 }
 
 // A consistency point omits a lost target. The target has it after its return.
-TEST(a_consistency_point_skips_a_lost_target)
+FIXTURE_TEST(two_hosts<two>, a_consistency_point_skips_a_lost_target)
 {
-    const target a;
-    target b;
-    const host h, other(5);
-    const cfg_ptr cfg = h.create({&a, &b});
-    const opened m(cfg.get());
+    const opened m(here.get());
     assert_ok(rpma_mirror_set_consistency_point(m.get(), 4));
     b.kill();
     assert_ok(rpma_mirror_set_consistency_point(m.get(), 5));
     assert_int_equal(m.state().in_sync, 3);
     m.expect(RPMA_MIRROR_EVENT_EVICTED);
     b.start();
-    const cfg_ptr at_b = other.cfg({nullptr, &b});
+    const cfg_ptr at_b = second.cfg({nullptr, &b});
     assert_int_equal(inspected(at_b.get())->consistency_point, 4);
     assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
     assert_int_equal(inspected(at_b.get())->consistency_point, 5);
     // A writer that lost the set cannot set a consistency point.
-    assert_ok(rpma_mirror_fence(other.cfg({&a, &b}).get(), 0, nullptr));
+    assert_ok(rpma_mirror_fence(there.get(), 0, nullptr));
     assert_int_equal(rpma_mirror_set_consistency_point(m.get(), 6), RPMA_MIRROR_E_FENCED);
     assert_int_equal(inspected(at_b.get())->consistency_point, 5);
     assert_int_equal(rpma_mirror_set_consistency_point(nullptr, 6), RPMA_MIRROR_E_INVAL);

@@ -229,11 +229,10 @@ FIXTURE_TEST(two_hosts<one>, the_writer_is_killed)
     assert_true(now.epoch > any.epoch && now.consistency_point > any.consistency_point);
 }
 
-TEST(another_machine_is_promoted_while_a_reader_waits)
+FIXTURE_TEST(two_hosts<two>, another_machine_is_promoted_while_a_reader_waits)
 {
-    const target a, b;
-    const host h, second(5), other(6);
-    const cfg_ptr here = h.create({&a, &b}), there = second.cfg({&a, &b}), reading = other.cfg({&a, &b});
+    const host other(6);
+    const cfg_ptr reading = other.cfg(all());
     opened old(here.get());
     const shared known;
     const reader r(reading.get(), RPMA_MIRROR_F_ANY_TIME);

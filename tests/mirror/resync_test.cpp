@@ -234,12 +234,8 @@ FIXTURE_TEST(over_tcp<open_set<two>>, a_target_that_falls_silent_in_a_resync_del
 }
 
 // The library resynchronizes targets that return, even while another target is silent.
-TEST(a_target_returns_without_a_call)
+FIXTURE_TEST(open_set<three>, a_target_returns_without_a_call, "background-resync on\ntimeouts 2000 60000\n")
 {
-    target a, b, c;
-    const host h;
-    const cfg_ptr cfg = h.create({&a, &b, &c}, "background-resync on\ntimeouts 2000 60000\n");
-    opened m(cfg.get());
     for (int round = 0; round < 2; ++round) {
         b.kill();
         if (uses_tcp() && round == 0)
@@ -322,13 +318,10 @@ FIXTURE_TEST(open_set<two>, a_set_is_closed_during_a_background_resync, "backgro
 }
 
 // Neither the eviction of another target nor the next writer waits for the resync.
-TEST(a_background_resync_meets_an_eviction_and_a_promotion)
+FIXTURE_TEST(two_hosts<three>, a_background_resync_meets_an_eviction_and_a_promotion,
+        "timeouts 2000 10000\nbackground-resync on 256K\n")
 {
-    target a, b, c;
-    const host h, elsewhere(5);
-    const std::string more = "timeouts 2000 10000\nbackground-resync on 256K\n";
-    const cfg_ptr cfg = h.create({&a, &b, &c}, more), there = elsewhere.cfg({&a, &b, &c}, more);
-    opened m(cfg.get());
+    const opened m(here.get());
     b.kill();
     m.put(0, "missed by b");
     b.start();

@@ -259,12 +259,8 @@ FIXTURE_TEST(set_of<two>, an_end_loses_a_silent_target, times)
 }
 
 // A watchdog promotes another machine repeatedly. The failed promotions do not affect the writer.
-TEST(refused_promotions_disturb_no_writer)
+FIXTURE_TEST(two_hosts<two>, refused_promotions_disturb_no_writer, std::string(times) + "policy availability\n")
 {
-    target a, b;
-    const host h, other(5);
-    const std::string available = std::string(times) + "policy availability\n";
-    const cfg_ptr here = h.create({&a, &b}, available), there = other.cfg({&a, &b}, available);
     opened m(here.get());
     for (int i = 0; i < 3; ++i) {
         // The writer may have continued alone.

@@ -314,15 +314,12 @@ void on_event(void *context, const rpma_mirror_event *event)
 }
 
 // Each change reports its event, to the callback and to the queue.
-TEST(each_action_reports_its_event)
+FIXTURE_TEST(two_hosts<two>, each_action_reports_its_event)
 {
-    target a, b, c;
-    const host h, other(5);
-    recorded_events all;
-    const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_ok(rpma_mirror_cfg_set_event_function(cfg.get(), on_event, &all));
-    assert_ok(rpma_mirror_create(cfg.get()));
-    const opened m(cfg.get());
+    const target c;
+    recorded_events recorded;
+    assert_ok(rpma_mirror_cfg_set_event_function(here.get(), on_event, &recorded));
+    const opened m(here.get());
     const auto expect_event = [&](rpma_mirror_event_type type, unsigned copy, rpma_mirror_error_kind kind) {
         const rpma_mirror_event e = m.expect(type);
         assert_int_equal(e.copy, copy);
@@ -331,7 +328,7 @@ TEST(each_action_reports_its_event)
         assert_int_equal(e.error.live, kind != RPMA_MIRROR_ERROR_NONE && kind != RPMA_MIRROR_ERROR_FENCED);
         assert_int_equal(e.error.contained, kind != RPMA_MIRROR_ERROR_NONE);
         assert_int_equal(e.error.precise, 0);
-        assert_true(all.has(type));
+        assert_true(recorded.has(type));
     };
     m.put(0, "all");
     b.kill();
@@ -356,7 +353,7 @@ TEST(each_action_reports_its_event)
     assert_int_equal(counted.compared_bytes, 4 * length);
     assert_int_equal(counted.sent_bytes, 2 * 65536);
     assert_int_equal(counted.repaired_bytes, 4096);
-    assert_ok(rpma_mirror_fence(other.cfg({&a, &b}).get(), 0, nullptr));
+    assert_ok(rpma_mirror_fence(there.get(), 0, nullptr));
     assert_int_equal(m.flush(0, 1), RPMA_MIRROR_E_FENCED);
     expect_event(RPMA_MIRROR_EVENT_FENCED, m.state().copies[1].state == RPMA_MIRROR_COPY_ABSENT ? 0 : 1,
             RPMA_MIRROR_ERROR_FENCED);
