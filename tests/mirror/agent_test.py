@@ -54,6 +54,14 @@ class Agent(MirrorTest):
         self.done("create", files[0])
         return files, [Node(self, file) for file in files]
 
+    def started(self, *targets, more=""):
+        """Two nodes of which the first one is promoted."""
+        files, nodes = self.nodes(*targets, more=more)
+        for node in nodes:
+            node.act("start")
+        nodes[0].act("promote")
+        return files, nodes
+
     def test_another_node_takes_the_set_from_a_running_writer(self):
         (here, there), (a, b) = self.nodes(self.target(), self.target())
         a.act("monitor", NOT_RUNNING)
@@ -83,10 +91,7 @@ class Agent(MirrorTest):
         a.act("monitor", NOT_RUNNING)
 
     def test_a_writer_that_was_killed(self):
-        (here, there), (a, b) = self.nodes(self.target(), self.target())
-        a.act("start")
-        b.act("start")
-        a.act("promote")
+        (here, there), (a, b) = self.started(self.target(), self.target())
         writer = self.writer(here)
         self.assertEqual(self.flush(writer, "acknowledged"), 0)
         self.end(writer)
@@ -102,10 +107,7 @@ class Agent(MirrorTest):
         self.assertEqual(a.score, "10")
 
     def test_a_node_whose_local_file_was_replaced_is_not_promoted(self):
-        (here, there), (a, b) = self.nodes(self.target())
-        a.act("start")
-        b.act("start")
-        a.act("promote")
+        (here, there), (a, b) = self.started(self.target())
         a.act("demote")
         with open(here.parent / "home", "r+b") as file:
             file.truncate(4 << 20)
@@ -138,9 +140,7 @@ exec {shlex.quote(TOOL)} "$@"
         self.stops_a_program("stop")
 
     def stops_a_program(self, action):
-        (here, _), (a, _) = self.nodes(self.target())
-        a.act("start")
-        a.act("promote")
+        (here, _), (a, _) = self.started(self.target())
         writer = self.writer(here)
         epoch = self.json("status", here)["epoch"]
         stop(writer)
@@ -155,10 +155,7 @@ exec {shlex.quote(TOOL)} "$@"
 
     def test_no_stale_copy_is_promoted(self):
         first, second = self.target(), self.target()
-        (here, there), (a, b) = self.nodes(first, second)
-        a.act("start")
-        b.act("start")
-        a.act("promote")
+        (here, there), (a, b) = self.started(first, second)
         writer = self.writer(here)
         second.kill()
         self.assertEqual(self.flush(writer, "acknowledged"), 0)
@@ -185,10 +182,7 @@ exec {shlex.quote(TOOL)} "$@"
 
     def test_a_silent_target_that_left_prevents_nothing(self):
         first, second = self.target(), self.target()
-        (here, there), (a, b) = self.nodes(first, second, more="timeouts 5000 12000")
-        a.act("start")
-        b.act("start")
-        a.act("promote")
+        (here, there), (a, b) = self.started(first, second, more="timeouts 5000 12000")
         writer = self.writer(here)
         second.kill()
         self.assertEqual(self.flush(writer, "acknowledged"), 0)
@@ -210,10 +204,7 @@ exec {shlex.quote(TOOL)} "$@"
 
     def test_a_writer_that_may_have_continued_alone(self):
         target = self.target()
-        (here, _), (a, b) = self.nodes(target, more="policy availability")
-        a.act("start")
-        b.act("start")
-        a.act("promote")
+        (here, _), (a, b) = self.started(target, more="policy availability")
         self.end(self.writer(here))
         b.act("monitor")
         self.assertEqual(b.score, NEVER)
@@ -223,9 +214,7 @@ exec {shlex.quote(TOOL)} "$@"
         a.act("monitor", PROMOTED)
 
     def test_an_operator_fences(self):
-        (here, _), (a, _) = self.nodes(self.target())
-        a.act("start")
-        a.act("promote")
+        (here, _), (a, _) = self.started(self.target())
         self.done("fence", here)
         a.act("monitor", FAILED_PROMOTED, "fenced")
         a.act("promote")
@@ -233,9 +222,7 @@ exec {shlex.quote(TOOL)} "$@"
 
     def test_a_program_that_cannot_be_fenced(self):
         target = self.target()
-        (here, _), (a, _) = self.nodes(target)
-        a.act("start")
-        a.act("promote")
+        (here, _), (a, _) = self.started(target)
         writer = self.writer(here)
         target.kill()
         a.act("demote", GENERIC, "has the set open")
