@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pools at a target: poolsets of every kind, invalid poolsets, lanes, and removal. */
+/* Pools at a target: poolsets of every kind, permissions, lanes, and removal. */
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -23,14 +23,13 @@ static const char *in_directory(const char *name)
     return at;
 }
 
-/* The size of each part is 8 MiB; the last part is smaller by a parameter. */
-static void write_set(const char *name, const char *options, int parts, const char *part, size_t lacks)
+static void write_set(const char *name, const char *options, int parts, const char *part)
 {
     FILE *const file = fopen(in_directory(name), "w");
     assert_non_null(file);
     fprintf(file, "PMEMPOOLSET\n%s", options);
     for (int i = 0; i < parts; ++i)
-        fprintf(file, "%zuB %s%d # a part\n", (8U << 20) - (i + 1 == parts ? lacks : 0), in_directory(part), i);
+        fprintf(file, "8M %s%d # a part\n", in_directory(part), i);
     assert_int_equal(fclose(file), 0);
 }
 
@@ -73,7 +72,7 @@ TEST(sets_of_every_kind_hold_a_pool)
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); ++i) {
         char part[32];
         snprintf(part, sizeof(part), "kind%zu.part", i);
-        write_set(sets[i].name, sets[i].options, sets[i].parts, part, 0);
+        write_set(sets[i].name, sets[i].options, sets[i].parts, part);
         RPMEMpool *pool = must(create_with(sets[i].name, sets[i].attributes));
         const size_t from = sets[i].attributes == NULL ? 0 : HEADER_SIZE;
         memset(pool_memory, (int)i + 1, POOL_SIZE);
@@ -99,71 +98,12 @@ TEST(sets_of_every_kind_hold_a_pool)
     assert_int_equal(rmdir(in_directory("below")), 0);
 }
 
-TEST(attributes_fit_the_set)
-{
-    const struct rpmem_pool_attr single = {.signature = "SINGLE", .major = 1, .incompat_features = 1};
-    write_set("with.set", "", 1, "fit.part", 0);
-    write_set("single.set", "OPTION SINGLEHDR\n", 1, "fit.part", 0);
-    refused(create_with("with.set", &single), EINVAL);
-    refused(create_with("single.set", &some_attributes), EINVAL);
-    refused(create_with("single.set", NULL), EINVAL);
-    write_set("both.set", "OPTION SINGLEHDR\nOPTION NOHDRS\n", 1, "fit.part", 0);
-    refused(create_with("both.set", NULL), EINVAL);
-    write_set("unknown.set", "OPTION NOTHING\n", 1, "fit.part", 0);
-    refused(create_with("unknown.set", &some_attributes), EINVAL);
-    write_set("replica.set", "REPLICA\n", 1, "fit.part", 0);
-    refused(create_with("replica.set", &some_attributes), EINVAL);
-    write_set("small.set", "", 1, "fit.part", (8U << 20) - RPMEM_MIN_PART + 4096);
-    refused(create_with("small.set", &some_attributes), EINVAL);
-    write_set("short.set", "", 1, "fit.part", 4096);
-    refused(create_with("short.set", &some_attributes), EFBIG);
-    /* These sets left no part. */
-    assert_int_equal(access(in_directory("fit.part0"), F_OK), -1);
-}
-
-TEST(a_part_of_two_sets_is_used_by_one)
-{
-    write_set("first.set", "", 1, "shared.part", 0);
-    write_set("second.set", "", 1, "shared.part", 0);
-    write_set("third.set", "", 1, "third.part", 0);
-    RPMEMpool *const first = must(create_with("first.set", &some_attributes));
-    refused(open_with("second.set", POOL_SIZE, NULL), EBUSY);
-    /* Another pool of the same process does not interfere. */
-    RPMEMpool *const third = must(create_with("third.set", &some_attributes));
-    memset(pool_memory + HEADER_SIZE, '3', 64);
-    assert_int_equal(rpmem_persist(first, HEADER_SIZE, 64, 0, 0), 0);
-    assert_int_equal(rpmem_persist(third, HEADER_SIZE, 64, 0, 0), 0);
-    assert_fails(rpmem_remove("host", "second.set", 0), EBUSY);
-    assert_int_equal(rpmem_close(first), 0);
-    assert_int_equal(rpmem_close(must(open_with("second.set", POOL_SIZE, NULL))), 0);
-    assert_int_equal(rpmem_remove("host", "first.set", 0), 0);
-    assert_int_equal(rpmem_persist(third, HEADER_SIZE, 64, 1, 0), 0);
-    assert_int_equal(rpmem_close(third), 0);
-    assert_int_equal(rpmem_remove("host", "third.set", 0), 0);
-}
-
-TEST(what_is_not_there_cannot_be_removed)
-{
-    assert_fails(rpmem_remove("host", "no.set", 0), ENOENT);
-    assert_int_equal(rpmem_remove("host", "no.set", RPMEM_REMOVE_FORCE), 0);
-    assert_int_equal(rpmem_remove("host", "no.set", RPMEM_REMOVE_FORCE | RPMEM_REMOVE_POOL_SET), 0);
-    write_set("gone.set", "", 2, "gone.part", 0);
-    assert_int_equal(rpmem_close(must(create_with("gone.set", &some_attributes))), 0);
-    assert_int_equal(unlink(in_directory("gone.part1")), 0);
-    assert_fails(rpmem_remove("host", "gone.set", 0), ENOENT);
-    assert_int_equal(access(in_directory("gone.part0"), F_OK), 0);
-    refused(open_with("gone.set", POOL_SIZE, NULL), ENOENT);
-    assert_int_equal(rpmem_remove("host", "gone.set", RPMEM_REMOVE_FORCE | RPMEM_REMOVE_POOL_SET), 0);
-    assert_int_equal(access(in_directory("gone.part0"), F_OK), -1);
-    assert_int_equal(access(in_directory("gone.set"), F_OK), -1);
-}
-
 TEST(files_without_permission_are_rejected)
 {
     /* Programs that are started after this call must obey the modes of files, even as root. */
     (void)prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
     (void)prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
-    write_set("mine.set", "", 1, "mine.part", 0);
+    write_set("mine.set", "", 1, "mine.part");
     assert_int_equal(rpmem_close(must(create_with("mine.set", &some_attributes))), 0);
     const struct {
         const char *file;
@@ -179,7 +119,7 @@ TEST(files_without_permission_are_rejected)
     assert_int_equal(rpmem_remove("host", "mine.set", RPMEM_REMOVE_POOL_SET), 0);
     /* A directory in which no part can be created. */
     assert_int_equal(mkdir(in_directory("closed"), 0500), 0);
-    write_set("closed.set", "", 1, "closed/part", 0);
+    write_set("closed.set", "", 1, "closed/part");
     refused(create_with("closed.set", &some_attributes), EACCES);
     assert_int_equal(rmdir(in_directory("closed")), 0);
 }
@@ -187,7 +127,7 @@ TEST(files_without_permission_are_rejected)
 /* With few descriptors, a pool opens with fewer lanes. It does not fail in the middle of opening. */
 TEST(few_descriptors_are_few_lanes)
 {
-    write_set("few.set", "", 1, "few.part", 0);
+    write_set("few.set", "", 1, "few.part");
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     const struct rlimit low = {64 + 3 * 6, before.rlim_max};
@@ -242,21 +182,6 @@ TEST(each_lane_has_a_thread)
     read_part("pool.part", HEADER_SIZE, part, sizeof(part));
     for (size_t lane = 0; lane < LANES; ++lane)
         assert_memory_equal(part + lane * LANE_SIZE, pool_memory + HEADER_SIZE + lane * LANE_SIZE, 200 * 64);
-}
-
-/* Like a stop by an operator: the daemon closes its sessions and notifies the client. */
-TEST(a_terminated_target_is_an_error)
-{
-    RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
-    const pid_t daemon = daemon_pid();
-    assert_int_equal(kill(daemon, SIGTERM), 0);
-    int error = 0;
-    for (int i = 0; i < 10000 && error == 0; ++i, usleep(1000))
-        if (rpmem_persist(pool, HEADER_SIZE, 64, 0, 0) != 0)
-            error = errno;
-    assert_int_equal(error, ECONNRESET);
-    assert_fails(rpmem_close(pool), ECONNRESET);
-    assert_int_equal(rpmem_close(must(open_with("pool.set", POOL_SIZE, NULL))), 0);
 }
 
 GROUP_FIXTURE(make_memory, NULL)

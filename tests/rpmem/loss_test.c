@@ -52,6 +52,16 @@ DEFINE_TEST(a_killed_target_is_an_error, open_pool, no_child_was_seen)
     assert_fails(rpmem_close(pool), ECONNRESET);
 }
 
+/* Like a stop by an operator: the daemon closes its sessions and notifies the client. */
+DEFINE_TEST(a_terminated_target_is_an_error, open_pool, no_child_was_seen)
+{
+    kill(daemon_pid(), SIGTERM);
+    assert_int_equal(error_of_persist(), ECONNRESET);
+    assert_fails(rpmem_close(pool), ECONNRESET);
+    unsigned lanes = 1;
+    assert_int_equal(rpmem_close(must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL))), 0);
+}
+
 DEFINE_TEST(a_stopped_target_times_out, open_pool, no_child_was_seen)
 {
     const pid_t stopped = stop_daemon();
