@@ -79,12 +79,6 @@ const corruption corruptions[] = {
         {"nothing", ETIMEDOUT, [](const response &) { return "nothing"; }},
 };
 
-const std::pair<status, int> statuses[] = {{status::bad_version, EPROTONOSUPPORT}, {status::bad_name, EINVAL},
-        {status::bad_size, EFBIG}, {status::bad_lanes, EINVAL}, {status::bad_device, EINVAL},
-        {status::fatal, EREMOTEIO}, {status::fatal_connection, ECONNABORTED}, {status::busy, EBUSY},
-        {status::exists, EEXIST}, {status::device_unsupported, EMEDIUMTYPE}, {status::missing, ENOENT},
-        {status::no_access, EACCES}, {status::bad_config, EINVAL}, {status::unsupported, ENOTSUP}};
-
 std::string refusal(kind::BodyCase type, std::uint32_t number, status s)
 {
     response r = response_of(type, number);
@@ -129,9 +123,9 @@ DEFINE_TEST(a_refusal_leaves_the_pool_usable, count_resources, expect_the_same)
 {
     RPMEMpool *const pool = open_pool();
     std::uint32_t number = first_number;
-    for (const auto &[status, error] : statuses) {
-        replace_response(kind::kSetAttributes, refusal(kind::kSetAttributes, number++, status));
-        expect_error(rpmem_set_attr(pool, &some_attributes), error, "set_attr");
+    for (std::uint32_t s = 1; status{s} != status::fenced; ++s) {
+        replace_response(kind::kSetAttributes, refusal(kind::kSetAttributes, number++, status{s}));
+        expect_error(rpmem_set_attr(pool, &some_attributes), errno_of(status{s}), "set_attr");
         assert_non_null(strstr(rpmem_errormsg(), "because"));
         assert_int_equal(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), 0);
     }
@@ -160,12 +154,10 @@ DEFINE_TEST(closing_returns_the_response_of_the_target, count_resources, expect_
         expect_error(rpmem_close(pool), c.error, c.what);
         remove_replacements();
     }
-    for (std::size_t i = 0; i < std::size(statuses); i += 3) {
-        RPMEMpool *const pool = open_pool();
-        replace_response(kind::kClose, refusal(kind::kClose, first_number, statuses[i].first));
-        expect_error(rpmem_close(pool), statuses[i].second, "close");
-        remove_replacements();
-    }
+    RPMEMpool *const pool = open_pool();
+    replace_response(kind::kClose, refusal(kind::kClose, first_number, status::no_access));
+    expect_error(rpmem_close(pool), EACCES, "close");
+    remove_replacements();
 }
 
 GROUP_FIXTURE(make_memory, nullptr)
