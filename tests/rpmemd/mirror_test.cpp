@@ -26,6 +26,16 @@ struct with_copy : running_daemon {
     with_copy() { w.create(); }
     writer w{daemon};
 };
+// Its writer has the promise of the first epoch.
+struct with_promise : with_copy {
+    with_promise() { w.prepare(first); }
+};
+
+// Connects the first lane of a session.
+test_lane connect_lane(const replica::response &attached, const mirror_promise &promise = first)
+{
+    return test_lane(attached.region(), 0, token_of(attached.region()), promise.epoch);
+}
 
 FIXTURE_TEST(running_daemon, a_set_is_created_once)
 {
@@ -126,22 +136,19 @@ FIXTURE_TEST(running_daemon, a_higher_epoch_fences_the_lower_one)
     assert_int_equal(old.prepare(first), status::fenced);
     const test_lane again(session, 0, token_of(session), first.epoch);
     assert_false(again.is_connected());
-    const replica::wire::region next = now.attach(second).region();
-    test_lane good(next, 0, token_of(next), second.epoch);
+    test_lane good = connect_lane(now.attach(second), second);
     good.write(0, "after!");
     assert_int_equal(good.flush(0, 6), 0);
     assert_string_equal(at.read("p0").substr(0, 6).c_str(), "after!");
 }
 
-FIXTURE_TEST(with_copy, segments_are_hashed_where_they_are)
+FIXTURE_TEST(with_promise, segments_are_hashed_where_they_are)
 {
-    w.prepare(first);
     replica::request asked = w.about(kind::kHash, first);
     asked.mutable_hash()->set_offset(replica::segment_size);
     asked.mutable_hash()->set_length(2 * replica::segment_size + 10);
     assert_int_equal(status_of(w.ask(asked)), status::bad_config); // a set cannot be opened without lanes
-    const replica::wire::region session = w.attach(first).region();
-    test_lane lane(session, 0, token_of(session), first.epoch);
+    test_lane lane = connect_lane(w.attach(first));
     lane.write(2 * replica::segment_size, "other");
     const replica::response hashed = w.ask(asked);
     assert_int_equal(status_of(hashed), status::success);
@@ -162,9 +169,8 @@ FIXTURE_TEST(with_copy, segments_are_hashed_where_they_are)
 }
 
 // An access beyond the end of a mapped file raises SIGBUS.
-FIXTURE_TEST(with_copy, a_truncated_part_is_reported)
+FIXTURE_TEST(with_promise, a_truncated_part_is_reported)
 {
-    w.prepare(first);
     w.commit(first, 1);
     w.attach(first);
     std::filesystem::resize_file(at.path + "/p0", replica::page_size);
@@ -177,10 +183,9 @@ FIXTURE_TEST(with_copy, a_truncated_part_is_reported)
     assert_int_equal(daemon.end(), 0);
 }
 
-FIXTURE_TEST(with_copy, a_reader_receives_the_reason_for_a_missing_point)
+FIXTURE_TEST(with_promise, a_reader_receives_the_reason_for_a_missing_point)
 {
     writer reader(daemon);
-    w.prepare(first);
     w.attach(first);
     w.commit(first, 1, 5);
     assert_false(reader.read(false).image().is_complete());
@@ -192,11 +197,9 @@ FIXTURE_TEST(with_copy, a_reader_receives_the_reason_for_a_missing_point)
 }
 
 // A set that grows has the same lanes, and the next point is one.
-FIXTURE_TEST(running_daemon, a_point_after_a_growth_is_read)
+FIXTURE_TEST(with_promise, a_point_after_a_growth_is_read)
 {
-    writer w(daemon), reader(daemon);
-    w.create();
-    w.prepare(first);
+    writer reader(daemon);
     w.attach(first);
     w.commit(first, 1, 5);
     assert_false(reader.read(false).image().is_complete());
@@ -326,34 +329,12 @@ FIXTURE_TEST(running_daemon, nothing_is_written_after_the_promise)
     }
 }
 
-TEST(a_crash_forgets_no_promise)
-{
-    const place at;
-    {
-        const standing_daemon daemon(at);
-        writer w(daemon);
-        w.create();
-        w.prepare(second);
-        w.commit(second, 4);
-        w.prepare({3, 300});
-    }
-    const standing_daemon daemon(at);
-    writer w(daemon);
-    const replica::mirror_state kept = state_of(w.state());
-    assert_true(kept.promised == (mirror_promise{3, 300}));
-    assert_true(kept.committed.epoch == 2 && kept.committed.version == 4);
-    assert_int_equal(w.prepare(second), status::fenced);
-    assert_int_equal(w.commit(second, 5), status::fenced);
-    assert_int_equal(status_of(w.attach({3, 300})), status::success);
-}
-
 FIXTURE_TEST(running_daemon, lanes_go_with_their_writer)
 {
     std::optional<writer> w(std::in_place, daemon);
     w->create();
     w->prepare(first);
-    const replica::wire::region session = w->attach(first).region();
-    test_lane lane(session, 0, token_of(session), first.epoch);
+    test_lane lane = connect_lane(w->attach(first));
     assert_true(lane.is_connected());
     w.reset();
     assert_true(lane.is_gone());
@@ -363,20 +344,16 @@ FIXTURE_TEST(running_daemon, lanes_go_with_their_writer)
 }
 
 // Its promise would take the set from the live writer.
-FIXTURE_TEST(running_daemon, requests_of_a_dead_writer_are_not_executed)
+FIXTURE_TEST(with_promise, requests_of_a_dead_writer_are_not_executed)
 {
-    writer living(daemon);
-    living.create();
-    living.prepare(first);
-    const replica::wire::region session = living.attach(first).region();
-    test_lane lane(session, 0, token_of(session), first.epoch);
+    test_lane lane = connect_lane(w.attach(first));
     writer dead(daemon);
     daemon.stop();
     dead.leave_with(dead.about(kind::kPrepare, second));
     daemon.resume();
     // The delay gives its session time to process the message.
     usleep(100'000);
-    assert_true(state_of(living.state()).promised == first);
+    assert_true(state_of(w.state()).promised == first);
     lane.write(0, "living");
     assert_int_equal(lane.flush(0, 6), 0);
     assert_int_equal(writer(daemon).prepare({second.epoch, second.writer + 1}), status::success);
@@ -520,8 +497,7 @@ TEST(sighup_changes_keys_of_new_sessions)
     writer old(daemon);
     old.create();
     old.prepare(first);
-    const replica::wire::region region = old.attach(first).region();
-    test_lane lane(region, 0, token_of(region), first.epoch);
+    test_lane lane = connect_lane(old.attach(first));
     assert_false(writer(daemon, reader_key).failure().empty());
     at.configure(reader_key, "identity = reader read *\n");
     daemon.reload(at);
@@ -551,13 +527,10 @@ TEST(sighup_changes_keys_of_new_sessions)
 
 // Only a record with a new point, of a writer that had attached, is a point: the first record of a writer and that of a
 // target that returns can contain a point whose data has changed since.
-FIXTURE_TEST(running_daemon, only_a_new_point_is_read)
+FIXTURE_TEST(with_promise, only_a_new_point_is_read)
 {
-    writer w(daemon), reader(daemon), late(daemon);
-    w.create();
-    w.prepare(first);
-    const replica::wire::region region = w.attach(first).region();
-    test_lane lane(region, 0, token_of(region), first.epoch);
+    writer reader(daemon), late(daemon);
+    test_lane lane = connect_lane(w.attach(first));
     assert_int_equal(status_of(reader.read(false)), status::fatal); // not in sync yet
     w.commit(first, 1, 5);
     lane.write(0, "half");
@@ -595,13 +568,10 @@ FIXTURE_TEST(running_daemon, only_a_new_point_is_read)
 }
 
 // The key of a reader reads its image only, and changes neither that nor the copy.
-FIXTURE_TEST(running_daemon, a_reader_cannot_write)
+FIXTURE_TEST(with_promise, a_reader_cannot_write)
 {
-    writer w(daemon), reader(daemon);
-    w.create();
-    w.prepare(first);
-    const replica::wire::region region = w.attach(first).region();
-    test_lane lane(region, 0, token_of(region), first.epoch);
+    writer reader(daemon);
+    test_lane lane = connect_lane(w.attach(first));
     w.commit(first, 1);
     lane.write(0, "mirrored");
     assert_int_equal(status_of(reader.attach_reader()), status::bad_config); // no image yet

@@ -31,10 +31,19 @@ struct place : scratch {
     bool is_empty() const { return !has("p0") && !has("p1"); }
 };
 
+// A daemon that has sent its greeting.
+struct greeted_process : daemon_process {
+    explicit greeted_process(const place &at, const std::vector<std::string> &options = {})
+        : daemon_process(at, options)
+    {
+        greet();
+    }
+};
+
 struct greeted_daemon {
-    explicit greeted_daemon(const std::vector<std::string> &options = {}) : daemon(at, options) { daemon.greet(); }
+    explicit greeted_daemon(const std::vector<std::string> &options = {}) : daemon(at, options) {}
     const place at;
-    daemon_process daemon;
+    greeted_process daemon;
 };
 
 TEST(a_session_goes_from_greeting_to_close)
@@ -81,8 +90,7 @@ TEST(the_attributes_are_returned_and_modified)
 {
     const place at;
     {
-        daemon_process daemon(at);
-        daemon.greet();
+        greeted_process daemon(at);
         const replica::response created = daemon.ask(pool_request(true, "a.set", 8 * mib));
         assert_int_equal(status_of(created), status::success);
         replica::request change;
@@ -98,8 +106,7 @@ TEST(the_attributes_are_returned_and_modified)
         daemon.hang_up();
         assert_int_equal(daemon.exit_status(), 1);
     }
-    daemon_process daemon(at);
-    daemon.greet();
+    greeted_process daemon(at);
     const replica::response opened = daemon.ask(pool_request(false, "a.set", 8 * mib));
     assert_int_equal(status_of(opened), status::success);
     const replica::pool_attributes attributes = replica::from_wire(opened.region().attributes());
@@ -114,8 +121,7 @@ TEST(each_refusal_has_its_status_and_a_text)
     at.write("big.set", "PMEMPOOLSET\n8M @q0\n");
     at.write("directory.set", "PMEMPOOLSET\n8M @d\nOPTION SINGLEHDR\n");
     at.write("d/x", "");
-    daemon_process daemon(at);
-    daemon.greet();
+    greeted_process daemon(at);
     replica::request single = pool_request(true, "directory.set", 8 * mib);
     single.mutable_create()->mutable_attributes()->set_incompat_features(7);
     replica::request none = pool_request(true, "a.set", 8 * mib);
@@ -144,8 +150,7 @@ TEST(each_refusal_has_its_status_and_a_text)
     assert_true(at.is_empty());
     assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
     {
-        daemon_process other(at);
-        other.greet();
+        greeted_process other(at);
         assert_int_equal(status_of(other.ask(pool_request(false, "a.set", 8 * mib))), status::busy);
     }
 }
@@ -171,9 +176,7 @@ replica::request prepare_request(const replica::mirror_promise &promise)
 TEST(a_promise_fences_clients_of_lower_epochs)
 {
     const place at;
-    daemon_process older(at), newer(at);
-    older.greet();
-    newer.greet();
+    greeted_process older(at), newer(at);
     // Without a record, nothing is promised.
     assert_int_equal(newer.ask(prepare_request({5, 9})).state().promised().epoch(), 0);
     assert_int_equal(status_of(older.ask(pool_request(true, "a.set", 8 * mib))), status::success);
@@ -206,9 +209,7 @@ TEST(a_promise_fences_clients_of_lower_epochs)
 TEST(a_locked_record_can_be_read)
 {
     const place at;
-    daemon_process daemon(at), other(at);
-    daemon.greet();
-    other.greet();
+    greeted_process daemon(at), other(at);
     assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
     assert_int_equal(status_of(daemon.ask(commit_request({1, 1, 7}))), status::success);
     const replica::fd_owner record(open((at.path + "/a.set.record").c_str(), O_RDWR | O_CLOEXEC));
@@ -244,8 +245,7 @@ TEST(an_unused_pool_is_removed_with_its_client)
 {
     const place at;
     {
-        daemon_process daemon(at);
-        daemon.greet();
+        greeted_process daemon(at);
         assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
         assert_false(at.is_empty());
         daemon.hang_up();
@@ -253,8 +253,7 @@ TEST(an_unused_pool_is_removed_with_its_client)
     }
     assert_true(at.is_empty());
     { // The client that closes the pool can also request its removal.
-        daemon_process daemon(at);
-        daemon.greet();
+        greeted_process daemon(at);
         const replica::response created = daemon.ask(pool_request(true, "a.set", 8 * mib));
         const test_lane lane(created.region(), 0);
         replica::request close;
@@ -264,8 +263,7 @@ TEST(an_unused_pool_is_removed_with_its_client)
     }
     assert_true(at.is_empty());
     { // A pool that was used remains, and so does one that was only opened.
-        daemon_process daemon(at);
-        daemon.greet();
+        greeted_process daemon(at);
         const replica::response created = daemon.ask(pool_request(true, "a.set", 8 * mib));
         test_lane lane(created.region(), 0);
         assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 8}}), 0);
@@ -273,8 +271,7 @@ TEST(an_unused_pool_is_removed_with_its_client)
         assert_int_equal(daemon.exit_status(), 1);
         assert_true(lane.is_gone());
     }
-    daemon_process daemon(at);
-    daemon.greet();
+    greeted_process daemon(at);
     assert_int_equal(status_of(daemon.ask(pool_request(false, "a.set", 8 * mib))), status::success);
     daemon.hang_up();
     assert_int_equal(daemon.exit_status(), 1);
@@ -332,16 +329,14 @@ TEST(a_malformed_message_ends_the_session)
     // The close request of version 1: type, size, version, number and flag.
     const std::string old("\0\0\0\5\0\0\0\0\0\0\0\x18\0\1\0\0\0\0\0\1\0\0\0\0", 24);
     for (const std::string &bytes : {words, huge, old}) {
-        daemon_process daemon(at);
-        daemon.greet();
+        greeted_process daemon(at);
         assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
         daemon.send(bytes);
         assert_int_equal(daemon.exit_status(), 255);
         assert_true(at.is_empty());
     }
     assert_non_null(std::strstr(at.read("log").c_str(), "client uses another version of the protocol"));
-    daemon_process daemon(at);
-    daemon.greet();
+    greeted_process daemon(at);
     assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
     daemon.send(replica::encode(pool_request(true, "a.set", 8 * mib)));
     assert_int_equal(daemon.exit_status(), 255);
@@ -353,8 +348,7 @@ TEST(a_client_may_go_at_any_point)
     const std::string create = replica::encode(pool_request(true, "a.set", 8 * mib));
     const std::size_t size = create.size();
     for (const std::size_t sent : {std::size_t{0}, std::size_t{1}, replica::frame_header_size, size - 1, size}) {
-        daemon_process daemon(at);
-        daemon.greet();
+        greeted_process daemon(at);
         daemon.send(create.substr(0, sent));
         daemon.hang_up();
         assert_int_equal(daemon.exit_status(), 1);
@@ -368,8 +362,7 @@ FIXTURE_TEST(greeted_daemon, a_silent_client_is_gone_after_a_while, {"--session-
     create.mutable_create()->set_keep_alive_ms(100);
     assert_int_equal(status_of(daemon.ask(create)), status::success);
     assert_int_equal(daemon.exit_status(), 1);
-    daemon_process mute(at, {"--session-timeout", "1"});
-    mute.greet();
+    greeted_process mute(at, {"--session-timeout", "1"});
     assert_int_equal(mute.exit_status(), 1);
 }
 
@@ -417,8 +410,7 @@ TEST(methods_and_levels_are_reported)
             setenv(c.variable, c.value, 1);
         std::vector<std::string> options = {"--log-level=notice"};
         options.insert(options.end(), c.options.begin(), c.options.end());
-        daemon_process daemon(at, options);
-        daemon.greet();
+        greeted_process daemon(at, options);
         const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib)).region();
         unsetenv("PMEM_IS_PMEM_FORCE");
         assert_int_equal(session.method(), c.method);
