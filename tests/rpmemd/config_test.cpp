@@ -17,6 +17,12 @@ config read(std::vector<const char *> words)
     return *found;
 }
 
+// A home directory.
+struct with_home {
+    with_home() { setenv("HOME", home.path.c_str(), 1); }
+    const scratch home;
+};
+
 struct ending {
     int status = -1;
     std::string text;
@@ -32,10 +38,8 @@ ending ending_of(const std::vector<const char *> &words)
     return {};
 }
 
-DEFINE_TEST(there_are_defaults, nullptr, nullptr)
+FIXTURE_TEST(with_home, there_are_defaults)
 {
-    const scratch home;
-    setenv("HOME", home.path.c_str(), 1);
     const config c = read({});
     assert_string_equal(c.log_file.c_str(), "/var/log/rpmemd.log");
     assert_string_equal(c.poolset_dir.c_str(), home.path.c_str());
@@ -44,16 +48,14 @@ DEFINE_TEST(there_are_defaults, nullptr, nullptr)
     assert_true(c.read_only_header && !c.follow_symlinks && !c.umask);
 }
 
-DEFINE_TEST(a_file_sets_everything, nullptr, nullptr)
+FIXTURE_TEST(with_home, a_file_sets_everything)
 {
-    const scratch home;
     home.write("c",
             "\n  # all of it\nlog-file = /tmp/a log # with a blank\nlog-level=debug\n\tpersist-apm =yes\n"
             "persist-general= no\nuse-syslog = yes\npoolset-dir = $HOME\numask = 027\nsession-timeout = 9\n"
             "read-only-header = no\nfollow-symlinks = yes\nmax-lanes = 5\nmax-threads = 6\nmax-bytes = 7\n"
             "max-sessions = 8\nmax-unauthenticated = 9\nmax-unauthenticated-per-address = 3\n"
             "max-readers = 2\nmax-reader-bytes = 4294967296\nidentity = a read,write x*\nidentity = b administer *");
-    setenv("HOME", home.path.c_str(), 1);
     const config c = read({"--config", (home.path + "/c").c_str()});
     assert_string_equal(c.log_file.c_str(), "/tmp/a log");
     assert_true(c.use_syslog && c.persist_apm && !c.read_only_header && c.follow_symlinks);
@@ -66,10 +68,8 @@ DEFINE_TEST(a_file_sets_everything, nullptr, nullptr)
     assert_true(c.limits.readers == 2 && c.limits.reader_bytes == std::uint64_t{1} << 32);
 }
 
-DEFINE_TEST(bad_lines_name_file_and_line, nullptr, nullptr)
+FIXTURE_TEST(with_home, bad_lines_name_file_and_line)
 {
-    const scratch home;
-    setenv("HOME", home.path.c_str(), 1);
     const std::string path = home.path + "/c";
     const struct {
         const char *line, *reason;
@@ -105,10 +105,8 @@ DEFINE_TEST(bad_lines_name_file_and_line, nullptr, nullptr)
     alarm(0);
 }
 
-DEFINE_TEST(later_wins, nullptr, nullptr)
+FIXTURE_TEST(with_home, later_wins)
 {
-    const scratch home;
-    setenv("HOME", home.path.c_str(), 1);
     const std::string other = home.path + "/other";
     home.write(".rpmemd.conf", "log-level = info\nlog-level = notice\npersist-apm = yes\nlog-file = /tmp/home\n");
     home.write("other", "log-level = debug\n");
@@ -127,10 +125,8 @@ DEFINE_TEST(later_wins, nullptr, nullptr)
     assert_false(read({"--log-file", "/tmp/line"}).use_syslog);
 }
 
-DEFINE_TEST(home_is_expanded_in_the_directory_only, nullptr, nullptr)
+FIXTURE_TEST(with_home, home_is_expanded_in_the_directory_only)
 {
-    const scratch home;
-    setenv("HOME", home.path.c_str(), 1);
     home.write("sets/x", "");
     home.write(".rpmemd.conf", "poolset-dir = $HOME/sets\nlog-file = $HOME/log\n");
     const config c = read({});
@@ -138,10 +134,8 @@ DEFINE_TEST(home_is_expanded_in_the_directory_only, nullptr, nullptr)
     assert_string_equal(c.log_file.c_str(), "$HOME/log");
 }
 
-DEFINE_TEST(a_wrong_command_line_is_refused, nullptr, nullptr)
+FIXTURE_TEST(with_home, a_wrong_command_line_is_refused)
 {
-    const scratch home;
-    setenv("HOME", home.path.c_str(), 1);
     const std::vector<std::vector<const char *>> bad = {{"--bogus"}, {"-x"}, {"stray"}, {"--remove"}, {"--nthreads=x"},
             {"--nthreads=-1"}, {"--log-level=x"}, {"--umask=9"}, {"--force"}, {"--pool-set"}, {"--transport=tcp"},
             {"--persist-apm=no"}, {"--remove=a", "--remove=b"}};
@@ -157,10 +151,8 @@ DEFINE_TEST(a_wrong_command_line_is_refused, nullptr, nullptr)
     assert_string_equal(read({"--poolset-dir", "/tmp"}).poolset_dir.c_str(), "/tmp");
 }
 
-DEFINE_TEST(a_forced_command_takes_a_removal_only, nullptr, nullptr)
+FIXTURE_TEST(with_home, a_forced_command_takes_a_removal_only)
 {
-    const scratch home;
-    setenv("HOME", home.path.c_str(), 1);
     unsetenv("SSH_ORIGINAL_COMMAND");
     assert_false(read({"--forced"}).remove.has_value());
 
@@ -186,10 +178,8 @@ DEFINE_TEST(a_forced_command_takes_a_removal_only, nullptr, nullptr)
 }
 
 // Quoted words of the client are unchanged; librpmem quotes each word, and so does rpmem-doctor.
-DEFINE_TEST(a_forced_command_is_read_as_a_shell_does, nullptr, nullptr)
+FIXTURE_TEST(with_home, a_forced_command_is_read_as_a_shell_does)
 {
-    const scratch home;
-    setenv("HOME", home.path.c_str(), 1);
     const std::pair<const char *, const char *> good[] = {
             {"rpmemd '--remove' 'my pools/a b.set'", "my pools/a b.set"},
             {"rpmemd '--remove' 'a'\\''b; rm c'", "a'b; rm c"},
