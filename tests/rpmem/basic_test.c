@@ -14,15 +14,6 @@ enum {
     LANE_SIZE = 65536
 };
 
-static const char *in_directory(const char *name)
-{
-    static char path[2][4096];
-    static int next;
-    char *const at = path[next++ % 2];
-    snprintf(at, sizeof(path[0]), "%s/%s", getenv("RPMEM_TEST_DIR"), name);
-    return at;
-}
-
 static void write_set(const char *name, const char *options, int parts, const char *part)
 {
     FILE *const file = fopen(in_directory(name), "w");

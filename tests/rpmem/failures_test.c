@@ -215,14 +215,6 @@ static bool good(int result)
     return false;
 }
 
-static void expect_in_part(size_t offset, size_t length)
-{
-    char *const copy = malloc(length);
-    read_part("pool.part", offset, copy, length);
-    assert_memory_equal(copy, pool_memory + offset, length);
-    free(copy);
-}
-
 static void write_and_read(RPMEMpool *pool, int mark)
 {
     memset(pool_memory + HEADER_SIZE, mark, POOL_SIZE - HEADER_SIZE);

@@ -140,17 +140,8 @@ enum action {
 
 static bool has_daemon(void)
 {
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/pid", getenv("RPMEM_TEST_DIR"));
     struct stat facts;
-    return stat(path, &facts) == 0 && facts.st_size > 0;
-}
-
-static void forget_daemon(void)
-{
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/pid", getenv("RPMEM_TEST_DIR"));
-    unlink(path);
+    return stat(in_directory("pid"), &facts) == 0 && facts.st_size > 0;
 }
 
 struct blow {
@@ -184,7 +175,7 @@ static void strike_the_target(enum action action, unsigned after_us)
 {
     struct blow b = {.action = action, .after_us = after_us};
     pthread_t striker;
-    forget_daemon();
+    unlink(in_directory("pid"));
     assert_int_equal(pthread_create(&striker, NULL, strike_target, &b), 0);
     const double start = now_s();
     RPMEMpool *const opened = open_retrying(1);
@@ -220,7 +211,7 @@ static int run_writer(const char *file)
 
 static void strike_the_writer(enum action action, unsigned after_us, const char *file)
 {
-    forget_daemon();
+    unlink(in_directory("pid"));
     const pid_t writer = fork();
     if (writer == 0) {
         execl(own_program, own_program, "writer", file, (char *)NULL);

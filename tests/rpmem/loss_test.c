@@ -58,8 +58,7 @@ DEFINE_TEST(a_terminated_target_is_an_error, open_pool, no_child_was_seen)
     kill(daemon_pid(), SIGTERM);
     assert_int_equal(error_of_persist(), ECONNRESET);
     assert_fails(rpmem_close(pool), ECONNRESET);
-    unsigned lanes = 1;
-    assert_int_equal(rpmem_close(must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL))), 0);
+    assert_int_equal(rpmem_close(must(try_to_open())), 0);
 }
 
 DEFINE_TEST(a_stopped_target_times_out, open_pool, no_child_was_seen)
@@ -92,14 +91,12 @@ DEFINE_TEST(silence_is_noticed, open_pool, no_child_was_seen)
 
 DEFINE_TEST(a_degraded_program_continues, open_pool, no_child_was_seen)
 {
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/state", getenv("RPMEM_TEST_DIR"));
     assert_int_equal(rpmem_close(pool), 0);
     setenv("RPMEM_ON_LOSS", "degrade", 1);
-    setenv("RPMEM_STATE_FILE", path, 1);
+    setenv("RPMEM_STATE_FILE", in_directory("state"), 1);
     pool = create_pool("pool.set", &some_attributes);
     kill(daemon_pid(), SIGKILL);
-    for (int i = 0; i < 1000 && access(path, F_OK) != 0; ++i) {
+    for (int i = 0; i < 1000 && access(in_directory("state"), F_OK) != 0; ++i) {
         assert_int_equal(rpmem_persist(pool, 4096, 64, 0, 0), 0);
         usleep(10000);
     }
@@ -129,9 +126,8 @@ static void expect_last_line(const char *file_name, const char *what)
 /* Opens the pool, and continues after its target was killed. */
 static void lose_replica(void)
 {
-    unsigned lanes = 1;
     setenv("RPMEM_ON_LOSS", "degrade", 1);
-    pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    pool = must(try_to_open());
     kill(daemon_pid(), SIGKILL);
     assert_int_equal(rpmem_close(pool), 0);
     unsetenv("RPMEM_ON_LOSS");
@@ -140,33 +136,28 @@ static void lose_replica(void)
 /* A replica without which a program continued is out of date, even if it looks complete. */
 DEFINE_TEST(a_lost_replica_is_rejected_until_it_is_recreated, open_pool, no_child_was_seen)
 {
-    char path[4096], part[4096];
-    snprintf(path, sizeof(path), "%s/made/for/it", getenv("RPMEM_TEST_DIR"));
-    snprintf(part, sizeof(part), "%s/pool.part", getenv("RPMEM_TEST_DIR"));
-    setenv("RPMEM_STATE_FILE", path, 1);
+    setenv("RPMEM_STATE_FILE", in_directory("made/for/it"), 1);
     assert_int_equal(rpmem_close(pool), 0);
-    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(access(in_directory("made/for/it"), F_OK), -1);
     unsigned lanes = 1;
     for (int removed = 0; removed < 2; ++removed) {
         lose_replica();
         expect_last_line("made/for/it", "replica pool.set on host: Connection reset");
-        assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
-        assert_int_equal(errno, ESTALE);
+        expect_open_error(ESTALE);
         /* The library treats a different spelling of the host as another replica. */
         pool = must(rpmem_open("host2", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
         assert_int_equal(rpmem_close(pool), 0);
         if (removed)
             assert_int_equal(rpmem_remove("host", "pool.set", 0), 0);
         else
-            assert_int_equal(unlink(part), 0);
+            assert_int_equal(unlink(in_directory("pool.part")), 0);
         pool = must(rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
         /* An incomplete replica is still out of date. */
         if (!removed)
             expect_last_line("made/for/it", "Connection reset");
         assert_int_equal(rpmem_close(pool), 0);
         expect_last_line("made/for/it", removed ? ": removed" : ": rebuilt");
-        pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
-        assert_int_equal(rpmem_close(pool), 0);
+        assert_int_equal(rpmem_close(must(try_to_open())), 0);
     }
 }
 
@@ -187,18 +178,15 @@ DEFINE_TEST(a_line_that_was_cut_off_does_not_hide_the_next_one, open_pool, no_ch
         SIZE_BEFORE = 1 << 19,
         SPACE = 38
     };
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/full", getenv("RPMEM_TEST_DIR"));
-    setenv("RPMEM_STATE_FILE", path, 1);
+    setenv("RPMEM_STATE_FILE", in_directory("full"), 1);
     assert_int_equal(rpmem_close(pool), 0);
-    FILE *const file = fopen(path, "w");
+    FILE *const file = fopen(in_directory("full"), "w");
     assert_non_null(file);
     for (int i = 0; i < SIZE_BEFORE; ++i)
         fputc('\n', file);
     assert_int_equal(fclose(file), 0);
-    unsigned lanes = 1;
     setenv("RPMEM_ON_LOSS", "degrade", 1);
-    pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+    pool = must(try_to_open());
     struct rlimit unlimited;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
     const struct rlimit full = {.rlim_cur = SIZE_BEFORE + SPACE, .rlim_max = unlimited.rlim_max};
@@ -211,43 +199,36 @@ DEFINE_TEST(a_line_that_was_cut_off_does_not_hide_the_next_one, open_pool, no_ch
     assert_false(contains("full", "pool.set on host"));
     assert_true(contains("library.log", "/full': File too large"));
     lose_replica();
-    assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
-    assert_int_equal(errno, ESTALE);
+    expect_open_error(ESTALE);
 }
 
 /* The state of the replica is unknown without the state file. */
 DEFINE_TEST(a_state_file_that_cannot_be_read_is_an_error, open_pool, no_child_was_seen)
 {
     assert_int_equal(rpmem_close(pool), 0);
-    char pipe_path[4096];
-    snprintf(pipe_path, sizeof(pipe_path), "%s/pipe", getenv("RPMEM_TEST_DIR"));
-    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_int_equal(mkfifo(in_directory("pipe"), 0600), 0);
     /* The pipe has no other end. */
-    const char *const unreadable[] = {pipe_path, getenv("RPMEM_TEST_DIR")};
-    unsigned lanes = 1;
+    const char *const unreadable[] = {in_directory("pipe"), getenv("RPMEM_TEST_DIR")};
     for (int i = 0; i < 2; ++i) {
         setenv("RPMEM_STATE_FILE", unreadable[i], 1);
-        assert_null(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
-        assert_int_equal(errno, EINVAL);
+        expect_open_error(EINVAL);
         assert_non_null(strstr(rpmem_errormsg(), "not a regular file"));
         /* A new pool is up to date. */
         assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
     }
     setenv("RPMEM_STATE_FILE", "/dev/null/lost", 1);
-    assert_int_equal(rpmem_close(must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL))), 0);
+    assert_int_equal(rpmem_close(must(try_to_open())), 0);
 }
 
 /* The program calls no function of the library between the loss and the end. */
 DEFINE_TEST(a_loss_is_reported_at_the_end, open_pool, no_child_was_seen)
 {
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/state-at-end", getenv("RPMEM_TEST_DIR"));
     assert_int_equal(rpmem_close(pool), 0);
     setenv("RPMEM_ON_LOSS", "degrade", 1);
-    setenv("RPMEM_STATE_FILE", path, 1);
+    setenv("RPMEM_STATE_FILE", in_directory("state-at-end"), 1);
     /* Once immediately, and once after the library's thread has detected the loss. */
     for (useconds_t noticed = 0; noticed <= 500000; noticed += 500000) {
-        unlink(path);
+        unlink(in_directory("state-at-end"));
         pool = create_pool("pool.set", &some_attributes);
         kill(daemon_pid(), SIGKILL);
         usleep(noticed);

@@ -43,14 +43,6 @@ TEST(the_level_is_enforced)
         fail_msg("'%s' is not in the log", wanted);
 }
 
-static void expect_in_part(size_t offset, size_t length)
-{
-    char *const copy = malloc(length);
-    read_part("pool.part", offset, copy, length);
-    assert_memory_equal(copy, pool_memory + offset, length);
-    free(copy);
-}
-
 TEST(each_persist_function_reaches_the_replica)
 {
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
@@ -80,14 +72,10 @@ TEST(a_failure_to_flush_reaches_the_caller)
 {
     if (strcmp(failing, "fail") != 0)
         skip();
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/fail", getenv("RPMEM_TEST_DIR"));
     for (int way = 0; way < 3; ++way) {
         RPMEMpool *pool = create_pool("pool.set", &some_attributes);
         assert_int_equal(rpmem_persist(pool, 4096, 64, 0, 0), 0);
-        FILE *const file = fopen(path, "w");
-        assert_non_null(file);
-        fclose(file);
+        make_file("fail");
         errno = 0;
         if (way == 0)
             assert_int_equal(rpmem_persist(pool, 4096, 64, 0, 0), -1);
@@ -103,9 +91,8 @@ TEST(a_failure_to_flush_reaches_the_caller)
             assert_int_equal(error, ECONNRESET);
         assert_fails(rpmem_persist(pool, 4096, 64, 1, 0), error);
         assert_int_equal(rpmem_close(pool), -1);
-        assert_int_equal(unlink(path), 0);
-        unsigned lanes = 1;
-        pool = must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
+        assert_int_equal(unlink(in_directory("fail")), 0);
+        pool = must(try_to_open());
         assert_int_equal(rpmem_persist(pool, 4096, 64, 0, 0), 0);
         assert_int_equal(rpmem_close(pool), 0);
     }
@@ -117,16 +104,12 @@ TEST(a_deep_persist_is_done_by_the_target)
 {
     if (strcmp(failing, "deep") != 0)
         skip();
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/fail", getenv("RPMEM_TEST_DIR"));
     RPMEMpool *const pool = create_pool("pool.set", &some_attributes);
     assert_int_equal(rpmem_deep_persist(pool, 4096, 64, 0), 0);
-    FILE *const file = fopen(path, "w");
-    assert_non_null(file);
-    fclose(file);
+    make_file("fail");
     assert_fails(rpmem_deep_persist(pool, 4096, 64, 0), EIO);
     assert_fails(rpmem_close(pool), ECONNRESET);
-    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(in_directory("fail")), 0);
 }
 
 GROUP_FIXTURE(make_memory, NULL)

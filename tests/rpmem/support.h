@@ -66,11 +66,40 @@ static inline RPMEMpool *create_pool(const char *set, const struct rpmem_pool_at
     return pool;
 }
 
+/* Opens the pool of the set `pool.set` with one lane. Returns NULL if this fails. */
+static inline RPMEMpool *try_to_open(void)
+{
+    unsigned lanes = 1;
+    errno = 0;
+    return rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL);
+}
+
+static inline void expect_open_error(int error)
+{
+    assert_null(try_to_open());
+    assert_int_equal(errno, error);
+}
+
+/* Returns the path of a file of the test, which the thread can use until its fourth next call. */
+static inline const char *in_directory(const char *name)
+{
+    static __thread char paths[4][4096];
+    static __thread unsigned next;
+    char *const path = paths[next++ % 4];
+    snprintf(path, sizeof(paths[0]), "%s/%s", getenv("RPMEM_TEST_DIR"), name);
+    return path;
+}
+
+static inline void make_file(const char *name)
+{
+    FILE *const file = fopen(in_directory(name), "w");
+    assert_non_null(file);
+    fclose(file);
+}
+
 static inline FILE *open_file(const char *name)
 {
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/%s", getenv("RPMEM_TEST_DIR"), name);
-    FILE *const file = fopen(path, "rb");
+    FILE *const file = fopen(in_directory(name), "rb");
     assert_non_null(file);
     return file;
 }
@@ -82,6 +111,14 @@ static inline void read_part(const char *part, size_t offset, void *to, size_t s
     assert_int_equal(fseek(file, (long)offset, SEEK_SET), 0);
     assert_int_equal(fread(to, 1, size, file), size);
     fclose(file);
+}
+
+static inline void expect_in_part(size_t offset, size_t length)
+{
+    char *const copy = (char *)malloc(length);
+    read_part("pool.part", offset, copy, length);
+    assert_memory_equal(copy, pool_memory + offset, length);
+    free(copy);
 }
 
 /* Process of the daemon that was started last. */
