@@ -51,24 +51,6 @@ TEST(a_stopped_target_leaves_the_set)
     a_lost_target_leaves_the_set(true);
 }
 
-FIXTURE_TEST(set_of<one>, the_last_target_stops_a_safe_writer)
-{
-    {
-        opened m(cfg.get());
-        m.put(0, "before");
-        a.kill();
-        m.store(0, "never!");
-        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_NO_TARGET);
-        assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_NO_TARGET);
-        m.expect(RPMA_MIRROR_EVENT_NO_TARGET);
-    }
-    // The machine does not open the set alone, either.
-    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
-    a.start();
-    const opened again(cfg.get());
-    again.put(0, "again!");
-}
-
 FIXTURE_TEST(two_hosts<one>, an_available_writer_continues_alone, "policy availability\n")
 {
     {
@@ -172,46 +154,6 @@ FIXTURE_TEST(two_hosts<one>, an_old_primary_returns_as_a_stale_copy)
     assert_true(std::string(back.address(), 12) == "second owner");
     assert_true(std::string(back.address() + 2 * megabyte, 6) != "leaked");
     assert_int_equal(back.report().source, 1);
-}
-
-FIXTURE_TEST(two_hosts<two>, opening_needs_all_that_were_in_sync)
-{
-    {
-        opened m(here.get());
-        m.put(0, "acknowledged");
-        b.kill();
-        m.put(4096, "without b");
-        m.close();
-    }
-    a.kill();
-    b.start();
-    // b is stale, but its own record does not show it.
-    assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_INCOMPLETE);
-    assert_int_equal(map_code(here.get()), RPMA_MIRROR_E_INCOMPLETE);
-    {
-        opened forced(there.get(), RPMA_MIRROR_F_FORCE);
-        assert_int_equal(forced.report().reason, RPMA_MIRROR_SOURCE_FORCED);
-        assert_true(std::string(forced.address(), 12) == "acknowledged");
-        assert_true(std::string(forced.address() + 4096, 9) != "without b");
-    }
-    // The copy of the forced opening remains the newest one.
-    a.start();
-    const opened back(here.get());
-    assert_true(std::string(back.address() + 4096, 9) != "without b" && a.bytes(4096, 9) != "without b");
-}
-
-FIXTURE_TEST(two_hosts<two>, a_fence_stops_a_writer_and_opens_nothing)
-{
-    const opened m(here.get());
-    m.put(0, "before");
-    std::uint64_t epoch = 0;
-    assert_ok(rpma_mirror_fence(there.get(), 0, &epoch));
-    assert_int_equal(epoch, 3);
-    assert_int_equal(m.flush(0, 6), RPMA_MIRROR_E_FENCED);
-    b.kill();
-    assert_int_equal(rpma_mirror_fence(there.get(), 0, &epoch), RPMA_MIRROR_E_UNFENCED);
-    assert_ok(rpma_mirror_fence(there.get(), RPMA_MIRROR_F_FORCE, &epoch));
-    assert_true(inspected(there.get())->epoch == 2);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sets without failures: creating, mapping, flushing, reading, and their reported state. The targets are real daemons.
+// Sets without failures: creating, mapping, flushing and reading. The targets are real daemons.
 #include "fixture.hpp"
 
 #include <sys/mman.h>
@@ -356,41 +356,6 @@ TEST(memory_of_the_program_is_attached)
     const opened again(cfg.get());
     assert_true(std::string(again.address(), 8) == "attached");
     assert_int_equal(again.report().reason, RPMA_MIRROR_SOURCE_TARGET_NEWEST);
-}
-
-FIXTURE_TEST(set_of<two>, a_set_reports_its_state)
-{
-    auto s = sized<rpma_mirror_state>();
-    assert_ok(rpma_mirror_inspect(cfg.get(), &s));
-    assert_true(s.is_open == 0 && s.epoch == 1 && s.members == 7 && s.in_sync == 7 && s.length == length);
-    {
-        opened m(cfg.get());
-        s = m.state();
-        assert_true(s.is_open == 1 && s.epoch == 2 && s.clean == 0 && s.in_sync == 7);
-        for (const unsigned copy : {0U, 1U, 2U})
-            assert_int_equal(s.copies[copy].state, RPMA_MIRROR_COPY_IN_SYNC);
-        assert_int_equal(s.copies[3].state, RPMA_MIRROR_COPY_ABSENT);
-        assert_string_equal(s.copies[1].location, a.place().c_str());
-        assert_string_equal(s.copies[1].poolset, "set");
-        assert_int_equal(s.copies[0].is_local, 1);
-        auto attributes = sized<rpma_mirror_attributes>();
-        assert_int_equal(rpma_mirror_get_attributes(m.get(), 9, &attributes), RPMA_MIRROR_E_NOT_FOUND);
-        assert_ok(rpma_mirror_get_attributes(m.get(), RPMA_MIRROR_ALL_COPIES, &attributes));
-        assert_true(attributes.interrupted_store_atomicity == 8 && attributes.level == s.level);
-        m.put(0, "1");
-        const rpma_mirror_statistics counted = m.statistics();
-        assert_true(counted.flushes == 1 && counted.bytes == 1 && counted.ranges == 1);
-        // Another process can inspect the set while it is open.
-        assert_ok(rpma_mirror_inspect(cfg.get(), &s));
-        assert_true(s.epoch == 2 && s.copies[1].state == RPMA_MIRROR_COPY_IN_SYNC);
-        m.close();
-    }
-    assert_ok(rpma_mirror_inspect(cfg.get(), &s));
-    assert_int_equal(s.clean, 1);
-    a.kill();
-    assert_ok(rpma_mirror_inspect(cfg.get(), &s));
-    assert_int_equal(s.copies[1].state, RPMA_MIRROR_COPY_OFFLINE);
-    assert_int_equal(s.copies[2].state, RPMA_MIRROR_COPY_IN_SYNC);
 }
 
 FIXTURE_TEST(open_set<one>, pages_that_cannot_be_read_are_repaired)
