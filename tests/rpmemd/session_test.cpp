@@ -2,7 +2,6 @@
 // Runs on softrdma, as does the daemon.
 #include <csignal>
 #include <fcntl.h>
-#include <filesystem>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -422,42 +421,6 @@ TEST(methods_and_levels_are_reported)
         lane.write(4096, "x");
         assert_int_equal(lane.flush(4096, 1), 0);
     }
-}
-
-TEST(a_device_that_cannot_flush_is_sent_messages)
-{
-    const place at;
-    setenv("SOFTRDMA_NATIVE_VERBS", "off", 1);
-    setenv("SOFTRDMA_READ_FLUSH", "off", 1);
-    daemon_process daemon(at);
-    unsetenv("SOFTRDMA_NATIVE_VERBS");
-    unsetenv("SOFTRDMA_READ_FLUSH");
-    daemon.greet();
-    const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib)).region();
-    assert_int_equal(session.method(), replica::method::messages);
-    assert_int_equal(session.level(), replica::level::page_cache_sync);
-    assert_int_equal(session.features(), replica::feature_keep_alive);
-    test_lane lane(session, 0);
-    lane.write(4096, "x");
-    assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), 0);
-}
-
-TEST(failures_to_flush_are_answered)
-{
-    const place at;
-    setenv("FAILING_MSYNC_FILE", (at.path + "/fail").c_str(), 1);
-    std::optional<preloaded> failing(std::in_place, at.path, getenv("FAILING_MSYNC"));
-    daemon_process daemon(at);
-    failing.reset();
-    daemon.greet();
-    const replica::wire::region session = daemon.ask(pool_request(true, "a.set", 8 * mib)).region();
-    test_lane lane(session, 0);
-    assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), 0);
-    at.write("fail", "");
-    assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), EIO);
-    assert_int_equal(lane.request(lane_request_kind::deep_flush, {{4096, 1}}), EIO);
-    std::filesystem::remove(at.path + "/fail");
-    assert_int_equal(lane.request(lane_request_kind::flush, {{4096, 1}}), 0);
 }
 
 } // namespace
