@@ -104,7 +104,7 @@ static pid_t pid_of(const char *name)
     return pid;
 }
 
-/* Writes with threads, and kills the daemon of a target (or none) at the same time. */
+/* Writes with threads, and kills the daemon of a target at the same time. */
 static void write_with_threads(const char *killed)
 {
     pthread_t threads[LANES];
@@ -114,23 +114,10 @@ static void write_with_threads(const char *killed)
         assert_int_equal(pthread_create(&threads[lane], NULL, write_much, (void *)lane), 0);
     while (done < LANES * ROUNDS / 3)
         usleep(100);
-    if (killed != NULL)
-        kill(pid_of(killed), SIGKILL);
+    kill(pid_of(killed), SIGKILL);
     for (size_t lane = 0; lane < LANES; ++lane)
         pthread_join(threads[lane], NULL);
     assert_int_equal(failures, 0);
-}
-
-DEFINE_TEST(both_have_everything, NULL, forget)
-{
-    create_both();
-    write_with_threads(NULL);
-    char byte = 0;
-    assert_int_equal(rpmem_read(pool, &byte, HEADER_SIZE, 1, 0), 0);
-    assert_int_equal(byte, pool_memory[HEADER_SIZE]);
-    assert_int_equal(rpmem_close(pool), 0);
-    expect_copy("a");
-    expect_copy("b");
 }
 
 DEFINE_TEST(either_may_be_lost, NULL, forget)

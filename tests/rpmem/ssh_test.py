@@ -109,11 +109,6 @@ class Ssh(unittest.TestCase):
         wrong = target.replace(f":{self.sshd.port}", ":1")
         self.assertIn("refused", self.fails(EXAMPLES / "basic", wrong, "none.set").lower())
 
-    def test_a_bad_configuration_of_the_daemon_is_reported(self):
-        (self.home / ".rpmemd.conf").write_text("no such line\n")
-        errors = self.fails(EXAMPLES / "basic", self.sshd.target(ADDRESSES[0]), self.write_set("plain"))
-        self.assertIn(".rpmemd.conf", errors)
-
     def test_a_stopped_daemon_does_not_hold_up_the_end(self):
         # Once immediately, and once after the library has detected the silence.
         for pause_s, error in ((0, "ETIMEDOUT"), (4, "ECONNRESET")):

@@ -165,29 +165,21 @@ class Pmempool(TwoReplicas):
             self.assertEqual(sorted(path.name for path in self.target.iterdir()), ["a.set", "b.set"])
             self.assertFalse(self.parts["local"].exists())
 
-    def test_all_replicas_are_dropped_and_added(self):
-        alone = self.write_pool("alone.set", "")
-        self.append(10)
-        self.succeeds("pmempool", "transform", "--dry-run", self.pool, alone)
-        self.assertTrue(self.parts["a"].exists())
-        self.succeeds("pmempool", "transform", self.pool, alone)
-        self.assertFalse(self.parts["a"].exists() or self.parts["b"].exists())
-        self.assertEqual(self.succeeds("pmempool", "check", alone), "")
-        self.assertEqual(self.append(10, alone), 20)
-        self.succeeds("pmempool", "transform", alone, self.pool)
-        self.sync_after_loss_of("local")
-        self.assertEqual(self.append(10), 30)
-        self.expect_no_daemon()
-
     def test_replicas_are_dropped_and_added(self):
-        fewer = self.write_pool("fewer.set", "a")
-        self.append(10)
-        self.succeeds("pmempool", "transform", self.pool, fewer)
-        self.assertFalse(self.parts["b"].exists())
-        self.assertEqual(self.append(10, fewer), 20)
-        self.succeeds("pmempool", "transform", fewer, self.pool)
-        self.sync_after_loss_of("local", "a")
-        self.assertEqual(self.append(10), 30)
+        for count, left, lost in ((10, "", ["local"]), (30, "a", ["local", "a"])):
+            fewer = self.write_pool("fewer.set", left)
+            self.append(10)
+            self.succeeds("pmempool", "transform", "--dry-run", self.pool, fewer)
+            self.assertTrue(self.parts["b"].exists())
+            self.succeeds("pmempool", "transform", self.pool, fewer)
+            self.assertEqual([name for name in "ab" if self.parts[name].exists()], list(left))
+            if not left:
+                self.assertEqual(self.succeeds("pmempool", "check", fewer), "")
+            self.assertEqual(self.append(10, fewer), count + 10)
+            self.succeeds("pmempool", "transform", fewer, self.pool)
+            self.sync_after_loss_of(*lost)
+            self.assertEqual(self.append(), count + 10)
+        self.expect_no_daemon()
 
     def test_info_names_the_replicas_and_features_are_those_of_the_part(self):
         self.append(10)
