@@ -108,20 +108,22 @@ struct place {
     }
 };
 
-TEST(a_state_survives_its_process)
+struct opened_file : mirror_file {
+    explicit opened_file(const std::string &path) { assert_int_equal(open(path.c_str()), 0); }
+};
+
+FIXTURE_TEST(place, a_state_survives_its_process)
 {
-    const place at;
     mirror_state s = some_state();
     {
         mirror_file file;
-        assert_int_equal(file.open(at.path.c_str()), ENOENT);
-        assert_int_equal(file.create(at.path.c_str(), s), 0);
-        assert_int_equal(mirror_file().create(at.path.c_str(), s), EEXIST);
-        assert_int_equal(mirror_file().open(at.path.c_str()), EBUSY);
+        assert_int_equal(file.open(path.c_str()), ENOENT);
+        assert_int_equal(file.create(path.c_str(), s), 0);
+        assert_int_equal(mirror_file().create(path.c_str(), s), EEXIST);
+        assert_int_equal(mirror_file().open(path.c_str()), EBUSY);
     }
     for (std::uint64_t epoch = 8; epoch < 13; ++epoch) {
-        mirror_file file;
-        assert_int_equal(file.open(at.path.c_str()), 0);
+        opened_file file(path);
         assert_true(file.state() == s);
         s.promised = {epoch, epoch};
         assert_int_equal(file.store(s), 0);
@@ -130,70 +132,63 @@ TEST(a_state_survives_its_process)
 }
 
 // Otherwise a disk that is full later fails the first record in the second slot.
-TEST(both_slots_are_allocated_at_creation)
+FIXTURE_TEST(place, both_slots_are_allocated_at_creation)
 {
-    const place at;
-    assert_int_equal(mirror_file().create(at.path.c_str(), some_state()), 0);
+    assert_int_equal(mirror_file().create(path.c_str(), some_state()), 0);
     struct stat file {
     };
-    assert_int_equal(stat(at.path.c_str(), &file), 0);
+    assert_int_equal(stat(path.c_str(), &file), 0);
     assert_int_equal(file.st_size, 2 * 4096);
     assert_true(file.st_blocks * 512 >= file.st_size);
 }
 
-TEST(a_torn_slot_leaves_the_state_before)
+FIXTURE_TEST(place, a_torn_slot_leaves_the_state_before)
 {
-    const place at;
     const mirror_state first = some_state();
     mirror_state second = first;
     second.promised.epoch = 8;
     {
         mirror_file file;
-        assert_int_equal(file.create(at.path.c_str(), first), 0);
+        assert_int_equal(file.create(path.c_str(), first), 0);
         assert_int_equal(file.store(second), 0);
     }
-    at.damage(0); // the slot of the second state: the first one was stored in slot 1
+    damage(0); // the slot of the second state: the first one was stored in slot 1
     {
-        mirror_file file;
-        assert_int_equal(file.open(at.path.c_str()), 0);
+        opened_file file(path);
         assert_true(file.state() == first);
         // The next state must be written to the damaged slot.
         assert_int_equal(file.store(second), 0);
     }
-    mirror_file file;
-    assert_int_equal(file.open(at.path.c_str()), 0);
+    opened_file file(path);
     assert_true(file.state() == second);
 }
 
 // The state of the other slot might be older than what the process has reported.
-TEST(a_slot_that_cannot_be_read_is_an_error)
+FIXTURE_TEST(place, a_slot_that_cannot_be_read_is_an_error)
 {
-    const place at;
     {
         mirror_file file;
-        assert_int_equal(file.create(at.path.c_str(), some_state()), 0);
+        assert_int_equal(file.create(path.c_str(), some_state()), 0);
         assert_int_equal(file.store(some_state()), 0);
     }
     mirror_state read;
     unreadable = 0;
-    const int opened = mirror_file().open(at.path.c_str()), got = mirror_file::read(at.path.c_str(), read);
+    const int opened = mirror_file().open(path.c_str()), got = mirror_file::read(path.c_str(), read);
     unreadable = -1;
     assert_int_equal(opened, EIO);
     assert_int_equal(got, EIO);
 }
 
-TEST(a_file_without_a_whole_slot_is_refused)
+FIXTURE_TEST(place, a_file_without_a_whole_slot_is_refused)
 {
-    const place at;
-    assert_int_equal(mirror_file().create(at.path.c_str(), some_state()), 0);
-    at.damage(1);
-    assert_int_equal(mirror_file().open(at.path.c_str()), EBADMSG);
+    assert_int_equal(mirror_file().create(path.c_str(), some_state()), 0);
+    damage(1);
+    assert_int_equal(mirror_file().open(path.c_str()), EBADMSG);
 }
 
 // A file in format 1, which the previous version writes: the checksum follows the state.
-TEST(a_file_without_stamps_is_read)
+FIXTURE_TEST(place, a_file_without_stamps_is_read)
 {
-    const place at;
     const mirror_state s = some_state();
     std::byte slot[4096]{};
     byte_writer to(slot);
@@ -202,40 +197,35 @@ TEST(a_file_without_stamps_is_read)
     const siphash_result sum = siphash_128(siphash_key{}, {slot, to.size()});
     to.put_raw(sum.data(), sum.size());
     {
-        const fd_owner old(open(at.path.c_str(), O_WRONLY | O_CREAT, 0600));
+        const fd_owner old(open(path.c_str(), O_WRONLY | O_CREAT, 0600));
         assert_int_equal(pwrite(old.get(), slot, sizeof(slot), sizeof(slot)), sizeof(slot));
     }
     copy_stamp stamp;
     stamp.size = 4096;
     stamp.sample.fill(std::byte{1});
     {
-        mirror_file file;
-        assert_int_equal(file.open(at.path.c_str()), 0);
+        opened_file file(path);
         assert_true(file.state() == s && file.stamp() == copy_stamp());
         assert_int_equal(file.store(s, stamp), 0);
     }
-    mirror_file file;
-    assert_int_equal(file.open(at.path.c_str()), 0);
+    opened_file file(path);
     assert_true(file.state() == s && file.stamp() == stamp);
 }
 
 // Another format describes a copy that a resync completed, until its next record.
-TEST(a_completed_resync_survives)
+FIXTURE_TEST(place, a_completed_resync_survives)
 {
-    const place at;
     mirror_state s = some_state();
-    assert_int_equal(mirror_file().create(at.path.c_str(), s), 0);
+    assert_int_equal(mirror_file().create(path.c_str(), s), 0);
     for (const bool resynced : {true, false}) {
         s.resynced = resynced;
         copy_stamp stamp;
         stamp.size = 4096;
         {
-            mirror_file file;
-            assert_int_equal(file.open(at.path.c_str()), 0);
+            opened_file file(path);
             assert_int_equal(file.store(s, stamp), 0);
         }
-        mirror_file file;
-        assert_int_equal(file.open(at.path.c_str()), 0);
+        opened_file file(path);
         assert_true(file.state() == s && file.stamp() == stamp);
     }
 }
@@ -252,12 +242,11 @@ TEST(changed_parts_need_a_resync)
 }
 
 // The stamp changes with each property of the files, and with each page of the sample.
-TEST(a_stamp_detects_changes)
+FIXTURE_TEST(place, a_stamp_detects_changes)
 {
     constexpr std::uint64_t pages = 1000, step = pages / 64, number = 7;
     std::vector<std::byte> content(pages * 4096);
-    const place at;
-    const fd_owner file(open(at.path.c_str(), O_RDWR | O_CREAT, 0600));
+    const fd_owner file(open(path.c_str(), O_RDWR | O_CREAT, 0600));
     assert_int_equal(ftruncate(file.get(), static_cast<off_t>(content.size())), 0);
     const int files[] = {file.get()};
     const copy_stamp stored = settle(files, content, number);

@@ -82,11 +82,13 @@ TEST(ssh_gets_one_quoted_line)
     assert_null(c.words()[7]);
 }
 
-// A shell must split the quoted text into the original arguments.
-TEST(quoted_words_survive_the_shell)
-{
+struct local_target {
+    local_target() { assert_null(parse_target("local:", t)); }
     target t;
-    assert_null(parse_target("local:", t));
+};
+
+FIXTURE_TEST(local_target, quoted_words_survive_the_shell)
+{
     const std::string argument = "a'b;c $x `y` \"z\"";
     command c(daemon_words(t, "ssh", "printf %s", {argument}));
     process p;
@@ -107,11 +109,9 @@ void count_child(int)
 }
 
 // wait() and SIGCHLD of the application must not notice the program.
-TEST(programs_are_not_children)
+FIXTURE_TEST(local_target, programs_are_not_children)
 {
     std::signal(SIGCHLD, count_child);
-    target t;
-    assert_null(parse_target("local:", t));
     command c(daemon_words(t, "ssh", "cat"));
     process p;
     assert_int_equal(p.start(c.words()), 0);
@@ -126,11 +126,8 @@ TEST(programs_are_not_children)
     std::signal(SIGCHLD, SIG_DFL);
 }
 
-// The exit status of the program is reported even if the application ignores its children.
-TEST(a_failure_is_reported_where_children_are_ignored)
+FIXTURE_TEST(local_target, a_failure_is_reported_where_children_are_ignored)
 {
-    target t;
-    assert_null(parse_target("local:", t));
     command failing(daemon_words(t, "ssh", "exit 7;"));
     std::signal(SIGCHLD, SIG_IGN);
     const int status = process::run(failing.words(), 10000);
@@ -138,10 +135,8 @@ TEST(a_failure_is_reported_where_children_are_ignored)
     assert_int_equal(status, 7);
 }
 
-TEST(programs_that_do_not_exit_are_killed)
+FIXTURE_TEST(local_target, programs_that_do_not_exit_are_killed)
 {
-    target t;
-    assert_null(parse_target("local:", t));
     command c(daemon_words(t, "ssh", "sleep 1000"));
     assert_int_equal(process::run(c.words(), 100), -1);
     assert_int_equal(errno, ETIMEDOUT);

@@ -304,7 +304,6 @@ TEST(a_copy_that_is_closed_at_once_is_unchanged)
     assert_false(has_changed_parts(state_of(w.ask(writer::about(kind::kPrepare, second)))));
 }
 
-// The old writer continues to write; after the new one has its response, the content no longer changes.
 FIXTURE_TEST(running_daemon, nothing_is_written_after_the_promise)
 {
     writer old(daemon), now(daemon);

@@ -15,6 +15,12 @@ constexpr std::uint64_t size_of_two = 16 * mib - 4096;
 const std::string plain = "PMEMPOOLSET\n16M @p0\n";
 const std::string two = "PMEMPOOLSET\n8M @p0\n8M @p1\n";
 
+// A directory with a set of two parts.
+struct with_set {
+    with_set() { place.write("a.set", two); }
+    scratch place;
+};
+
 // Copies the time and the generated uuids from the original's header; all other bytes must be equal.
 void assert_same_but_times(const header_page &ours, const header_page &original)
 {
@@ -27,16 +33,17 @@ void assert_same_but_times(const header_page &ours, const header_page &original)
     assert_true(encode(header, ours) == original);
 }
 
+const struct {
+    std::string set;
+    std::uint64_t size;
+    std::vector<std::string> headers;
+    bool single;
+} originals[] = {{plain, 16 * mib, {"plain.part0"}, false}, {two, size_of_two, {"two.part0", "two.part1"}, false},
+        {two + "OPTION SINGLEHDR\n", 16 * mib, {"singlehdr.part0"}, true}};
+
 DEFINE_TEST(a_pool_is_created_as_the_original_does, nullptr, nullptr)
 {
-    const struct {
-        std::string set;
-        std::uint64_t size;
-        std::vector<std::string> headers;
-        bool single;
-    } cases[] = {{plain, 16 * mib, {"plain.part0"}, false}, {two, size_of_two, {"two.part0", "two.part1"}, false},
-            {two + "OPTION SINGLEHDR\n", 16 * mib, {"singlehdr.part0"}, true}};
-    for (const auto &c : cases) {
+    for (const auto &c : originals) {
         const scratch place;
         place.write("a.set", c.set);
         pool::create(place.settings, "a.set", c.size, original_attributes(c.single));
@@ -53,13 +60,7 @@ DEFINE_TEST(a_pool_is_created_as_the_original_does, nullptr, nullptr)
 
 DEFINE_TEST(pools_of_the_original_are_opened, nullptr, nullptr)
 {
-    const struct {
-        std::string set;
-        std::vector<std::string> headers;
-        bool single;
-    } cases[] = {{plain, {"plain.part0"}, false}, {two, {"two.part0", "two.part1"}, false},
-            {two + "OPTION SINGLEHDR\n", {"singlehdr.part0"}, true}};
-    for (const auto &c : cases) {
+    for (const auto &c : originals) {
         const scratch place;
         place.write("a.set", c.set);
         const std::uint64_t part = c.set == plain ? 16 * mib : 8 * mib;
@@ -75,10 +76,8 @@ DEFINE_TEST(pools_of_the_original_are_opened, nullptr, nullptr)
     }
 }
 
-DEFINE_TEST(parts_are_one_range_without_their_headers, nullptr, nullptr)
+FIXTURE_TEST(with_set, parts_are_one_range_without_their_headers)
 {
-    const scratch place;
-    place.write("a.set", two);
     {
         pool p = pool::create(place.settings, "a.set", size_of_two, original_attributes());
         assert_int_equal(p.memory().size(), size_of_two);
@@ -114,10 +113,8 @@ DEFINE_TEST(a_pool_without_headers_is_all_data, nullptr, nullptr)
     assert_true(pool::open(place.settings, "a.set", 16 * mib).attributes() == pool_attributes{});
 }
 
-DEFINE_TEST(wrong_requests_leave_nothing_behind, nullptr, nullptr)
+FIXTURE_TEST(with_set, wrong_requests_leave_nothing_behind)
 {
-    const scratch place;
-    place.write("a.set", two);
     place.write("single.set", two + "OPTION SINGLEHDR\n");
     place.write("half.set", "PMEMPOOLSET\n8M @p0\n8M /nonexistent/p1\n");
     place.write("same.set", "PMEMPOOLSET\n8M @p0\n8M @p0\n");
@@ -147,10 +144,8 @@ DEFINE_TEST(wrong_requests_leave_nothing_behind, nullptr, nullptr)
     }
 }
 
-DEFINE_TEST(existing_files_are_not_overwritten, nullptr, nullptr)
+FIXTURE_TEST(with_set, existing_files_are_not_overwritten)
 {
-    const scratch place;
-    place.write("a.set", two);
     { // An existing part remains, with its content, if the other part cannot be used.
         place.resize("p0", 8 * mib);
         place.resize("p1", 3 * mib);
@@ -168,10 +163,8 @@ DEFINE_TEST(existing_files_are_not_overwritten, nullptr, nullptr)
     assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", 8 * mib, original_attributes()); }), EEXIST);
 }
 
-DEFINE_TEST(a_part_is_used_by_one_only, nullptr, nullptr)
+FIXTURE_TEST(with_set, a_part_is_used_by_one_only)
 {
-    const scratch place;
-    place.write("a.set", two);
     place.write("b.set", "PMEMPOOLSET\n8M @q0\n8M @p1\n");
     const pool first = pool::create(place.settings, "a.set", 8 * mib, original_attributes());
     assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }), EBUSY);
@@ -182,10 +175,8 @@ DEFINE_TEST(a_part_is_used_by_one_only, nullptr, nullptr)
     assert_true(place.has("p0") && place.has("p1"));
 }
 
-DEFINE_TEST(damaged_and_mixed_headers_are_refused, nullptr, nullptr)
+FIXTURE_TEST(with_set, damaged_and_mixed_headers_are_refused)
 {
-    const scratch place;
-    place.write("a.set", two);
     place.write("swapped.set", "PMEMPOOLSET\n8M @p1\n8M @p0\n");
     place.write("single.set", two + "OPTION SINGLEHDR\n");
     place.write("three.set", two + "2M @p2\n");
@@ -247,10 +238,8 @@ DEFINE_TEST(a_pool_that_lost_power_in_use_is_refused, nullptr, nullptr)
     assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }), 0);
 }
 
-DEFINE_TEST(attributes_are_replaced_in_every_header, nullptr, nullptr)
+FIXTURE_TEST(with_set, attributes_are_replaced_in_every_header)
 {
-    const scratch place;
-    place.write("a.set", two);
     pool_attributes now = original_attributes();
     now.signature = {'N', 'E', 'W'};
     now.first_uuid.fill(9);
@@ -267,7 +256,6 @@ DEFINE_TEST(attributes_are_replaced_in_every_header, nullptr, nullptr)
     assert_true(pool::open(place.settings, "a.set", 8 * mib).attributes() == now);
 }
 
-// Other files that can be opened for writing are rejected.
 DEFINE_TEST(only_files_and_dax_devices_are_parts, nullptr, nullptr)
 {
     const scratch place;
@@ -368,10 +356,8 @@ DEFINE_TEST(the_medium_is_reported, nullptr, nullptr)
     }
 }
 
-DEFINE_TEST(a_part_is_created_as_a_whole, nullptr, nullptr)
+FIXTURE_TEST(with_set, a_part_is_created_as_a_whole)
 {
-    scratch place;
-    place.write("a.set", two);
     const auto create = [&] {
         return error_of([&] { pool::create(place.settings, "a.set", size_of_two, original_attributes()); });
     };

@@ -69,7 +69,6 @@ FIXTURE_TEST(running_daemon, each_address_has_a_quota_of_its_own,
     assert_false(is_closed(held[5], 0) || is_closed(other, 0));
 }
 
-// A client that sends nothing, or only the beginning of a handshake, is disconnected.
 FIXTURE_TEST(running_daemon, a_silent_client_is_disconnected)
 {
     const replica::fd_owner silent = connect_to(daemon), slow = connect_to(daemon);
