@@ -69,7 +69,6 @@ TEST(a_creation_is_repeated_many_times)
     check_set(h, cfg, a, b, "");
 }
 
-// Opening a set whose creation is incomplete fails with an error. The creation can be completed after that.
 TEST(a_partial_creation_cannot_be_opened)
 {
     target a, b;
@@ -82,7 +81,6 @@ TEST(a_partial_creation_cannot_be_opened)
     check_set(h, cfg, a, b, "");
 }
 
-// An incomplete or complete set of another machine remains unchanged, and that machine can complete it.
 TEST(a_set_of_another_machine_is_left_alone)
 {
     for (const answer_to lost : {answer_to::create, answer_to::prepare, answer_to::commit}) {

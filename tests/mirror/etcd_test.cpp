@@ -319,7 +319,6 @@ struct facts {
     std::atomic<int> ended_with;
 };
 
-// The writer sleeps longer than its lease, and another machine takes the set.
 FIXTURE_TEST(with_etcd<two_hosts<one>>, a_writer_that_slept_is_fenced, "ttl 5")
 {
     const shared_object<facts> seen;

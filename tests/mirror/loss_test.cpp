@@ -121,7 +121,6 @@ FIXTURE_TEST(set_of<one>, after_a_clean_end_nothing_is_compared)
     assert_true(r.was_clean == 1 && r.in_sync == 3);
 }
 
-// Another machine opens the set while the old writer assumes that it still owns it.
 FIXTURE_TEST(two_hosts<two>, the_old_writer_is_fenced)
 {
     const opened old(here.get());

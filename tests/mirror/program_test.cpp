@@ -131,7 +131,6 @@ FIXTURE_TEST(program_set<two>, it_stops_rather_than_lose_a_copy)
     assert_int_equal(inspected(there.get())->clean, 0);
 }
 
-// The function is called before the writer continues alone.
 FIXTURE_TEST(program_set<one>, it_does_not_continue_alone, "policy availability\n")
 {
     program.result = -1;
@@ -253,7 +252,6 @@ void mark_and_continue(void *cfg)
     m.put(4096, "half");
 }
 
-// The consistency point is durable on each copy. Any machine that opens the set finds it.
 TEST(consistency_points_are_found_after_a_crash)
 {
     const target a, b, c;
@@ -292,7 +290,6 @@ TEST(consistency_points_are_found_after_a_crash)
     assert_true(std::string(m.address(), 5) == "whole");
 }
 
-// A consistency point omits a lost target. The target has it after its return.
 FIXTURE_TEST(two_hosts<two>, a_consistency_point_skips_a_lost_target)
 {
     const opened m(here.get());
@@ -313,7 +310,6 @@ FIXTURE_TEST(two_hosts<two>, a_consistency_point_skips_a_lost_target)
     assert_int_equal(rpma_mirror_set_consistency_point(nullptr, 6), RPMA_MIRROR_E_INVAL);
 }
 
-// If no target has stored a consistency point, the mirror fails, like for a flush.
 FIXTURE_TEST(open_set<one>, a_consistency_point_on_no_target_ends_the_mirror)
 {
     assert_ok(rpma_mirror_set_consistency_point(m.get(), 1));

@@ -332,7 +332,6 @@ void await_all_readers(const rpma_mirror_cfg *cfg)
     assert_int_equal(code, RPMA_MIRROR_E_BUSY);
 }
 
-// Readers that are stopped or killed while they wait: the writer continues, and their slots become free.
 TEST(stopped_readers_delay_no_other_process)
 {
     const target a("--max-readers 2");
@@ -376,7 +375,6 @@ TEST(stopped_readers_delay_no_other_process)
     waitpid(stopped, nullptr, 0);
 }
 
-// A target that cannot copy the set rejects readers, and serves the writer.
 FIXTURE_TEST(two_hosts<one>, a_reader_follows_a_set_that_grows, "max-length 16M\n", "")
 {
     {
@@ -405,7 +403,6 @@ FIXTURE_TEST(two_hosts<one>, a_reader_follows_a_set_that_grows, "max-length 16M\
     }
 }
 
-// The set grows while a reader waits for the next consistency point.
 TEST(a_waiting_reader_follows_a_set_that_grows)
 {
     const target a("--max-readers 1");
@@ -438,6 +435,7 @@ TEST(a_waiting_reader_follows_a_set_that_grows)
     m.close();
 }
 
+// A target that cannot copy the set rejects readers, and serves the writer.
 TEST(an_image_above_the_limit_is_rejected)
 {
     const target a("--max-reader-bytes 4194304");

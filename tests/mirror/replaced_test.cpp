@@ -292,7 +292,6 @@ TEST(a_part_that_was_restored_during_a_resync_is_compared_again)
     }
 }
 
-// Neither copy is known to have the acknowledged data.
 TEST(two_copies_that_were_restored_need_force)
 {
     closed_set s;

@@ -317,7 +317,6 @@ FIXTURE_TEST(open_set<two>, a_set_is_closed_during_a_background_resync, "backgro
     m.close();
 }
 
-// Neither the eviction of another target nor the next writer waits for the resync.
 FIXTURE_TEST(two_hosts<three>, a_background_resync_meets_an_eviction_and_a_promotion,
         "timeouts 2000 10000\nbackground-resync on 256K\n")
 {
@@ -340,7 +339,6 @@ FIXTURE_TEST(two_hosts<three>, a_background_resync_meets_an_eviction_and_a_promo
     assert_true(c.bytes(2 * megabyte, 15) == "the next writer");
 }
 
-// Repeatedly kills a target, also during its resync, while two lanes write.
 FIXTURE_TEST(open_set<two>, a_target_that_flaps_loses_nothing, "lanes 2\nbackground-resync on 32M\n")
 {
     std::atomic<bool> ended = false;

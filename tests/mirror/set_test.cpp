@@ -221,7 +221,6 @@ FIXTURE_TEST(open_set<one>, a_truncated_local_file_is_reported)
     assert_memory_equal(again.address(), "before", 6);
 }
 
-// The target responds, and cannot serve the set.
 FIXTURE_TEST(set_of<two>, a_target_that_rejects_is_not_unreachable)
 {
     b.kill();
@@ -277,7 +276,6 @@ TEST(a_set_is_closed_as_flushed)
     }
 }
 
-// Files that cannot contain a copy are rejected.
 TEST(only_files_and_dax_devices_are_local_copies)
 {
     target a;
@@ -318,7 +316,6 @@ int call_others(void *context, const rpma_mirror_progress *)
     return 0;
 }
 
-// A copy cannot be removed while it is compared.
 FIXTURE_TEST(open_set<two>, one_call_works_on_a_copy)
 {
     other_calls tried{m.get(), 0, 0, 0};

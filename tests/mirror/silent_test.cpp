@@ -242,7 +242,6 @@ TEST(creations_name_the_silent_target)
     in_processes(rows, a_creation_names_the_target_that_is_silent);
 }
 
-// Closing a set continues without a target that became silent after the last flush.
 FIXTURE_TEST(set_of<two>, an_end_loses_a_silent_target, times)
 {
     {

@@ -313,7 +313,6 @@ void on_event(void *context, const rpma_mirror_event *event)
     all->events.push_back(*event);
 }
 
-// Each change reports its event, to the callback and to the queue.
 FIXTURE_TEST(two_hosts<two>, each_action_reports_its_event)
 {
     const target c;
@@ -391,7 +390,6 @@ FIXTURE_TEST(open_set<one>, data_read_back_is_compared)
     assert_true(a.bytes(5000, 4) == "good");
 }
 
-// Each setting with its limits, and a configuration that is created by calls.
 TEST(each_setting_and_its_limits)
 {
     target a;

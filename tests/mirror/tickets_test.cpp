@@ -133,7 +133,6 @@ FIXTURE_TEST(over_tcp<open_set<two>>, starts_do_not_wait)
     }
 }
 
-// A flush beyond the target's limit waits for the oldest one.
 FIXTURE_TEST(over_tcp<open_set<two>>, one_more_waits_for_the_oldest)
 {
     flushes f(m, 1, 1);

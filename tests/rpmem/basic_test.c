@@ -115,7 +115,6 @@ TEST(files_without_permission_are_rejected)
     assert_int_equal(rmdir(in_directory("closed")), 0);
 }
 
-/* With few descriptors, a pool opens with fewer lanes. It does not fail in the middle of opening. */
 TEST(few_descriptors_are_few_lanes)
 {
     write_set("few.set", "", 1, "few.part");

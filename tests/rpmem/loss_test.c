@@ -202,7 +202,6 @@ DEFINE_TEST(a_line_that_was_cut_off_does_not_hide_the_next_one, open_pool, no_ch
     expect_open_error(ESTALE);
 }
 
-/* The state of the replica is unknown without the state file. */
 DEFINE_TEST(a_state_file_that_cannot_be_read_is_an_error, open_pool, no_child_was_seen)
 {
     assert_int_equal(rpmem_close(pool), 0);
