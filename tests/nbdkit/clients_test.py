@@ -150,51 +150,6 @@ class Clients(DiskTest):
         self.assertEqual(rest.count("read 4096/4096"), 2, rest)
         self.assertNotIn("failed", rest)
 
-    def test_a_client_of_libnbd_connects_again_and_repeats_unflushed_writes(self):
-        link = self.place / "disk"
-
-        def serve(set_file):
-            server = self.serve(set_file)
-            link.unlink(missing_ok=True)
-            link.symlink_to(server.socket)
-            return server
-
-        def connect():
-            end = time.monotonic() + LIMIT_S
-            while True:
-                try:
-                    handle = nbd.NBD()
-                    handle.connect_unix(str(link))
-                    return handle
-                except nbd.Error:
-                    self.assertLess(time.monotonic(), end)
-                    time.sleep(0.02)
-
-        server = serve(self.set_file)
-        handle, unflushed, failures = connect(), [], 0
-        for number in range(60):
-            if number == 30:
-                server.kill()
-                server = serve(self.host(5, *self.targets))
-            unflushed.append(number)
-            while True:
-                try:
-                    for each in unflushed if failures == 1 else [number]:
-                        handle.pwrite(bytes([each + 1]) * BLOCK, each * BLOCK)
-                    if number % 7 == 0:
-                        handle.flush()
-                        unflushed = []
-                    break
-                except nbd.Error:
-                    failures += 1
-                    handle = connect()
-        handle.flush()
-        self.assertEqual(failures, 1)
-        server.kill()
-        there = self.connect(self.serve(self.set_file))
-        for number in range(60):
-            self.assertEqual(there.pread(BLOCK, number * BLOCK), bytes([number + 1]) * BLOCK, number)
-
     def test_a_database_through_nbdfuse(self):
         if not os.access("/dev/fuse", os.R_OK | os.W_OK) or not all(map(shutil.which, ("nbdfuse", "fusermount3"))):
             self.skipTest("/dev/fuse or its programs are missing (install nbdfuse and fuse3)")

@@ -151,6 +151,36 @@ class LoadTest(DiskTest):
                     raise
                 time.sleep(0.2)
 
+    def no_flushed_write_is_lost(self, settings, targets, at=((), ())):
+        """In each round a fault hits the disk while clients write. Then the disk must contain each flushed write. After a
+        fault of the writer, the other machine serves the disk. `at` are the prefixes of commands on the machines."""
+        print(f"seed {SEED}, {ROUNDS} rounds, {settings}")
+        places = [self.host(copy, *targets, more=settings) for copy in (0, 5)]
+        self.done("create", places[0])
+        here, written = 0, 0
+        server = self.promote(places[here], at=at[here])
+        for number in range(ROUNDS):
+            fault = self.faults[number] if number < len(self.faults) else self.rng.choice(self.faults)
+            writers = self.load(server)
+            time.sleep(self.rng.uniform(0.02, 0.2))
+            if fault.endswith("target"):
+                joined = server.log().count(" is in sync")
+                self.lose_target(server, writers)
+                self.until(lambda: server.log().count(" is in sync") > joined, server.log)
+            else:
+                self.strike(fault, server, here)
+                old, here = server, 1 - here
+                server = self.promote(places[here], at=at[here])
+                self.heal(fault, old, 1 - here)
+                if fault in ("stop writer", "cut writer"):
+                    old.process.wait(LIMIT_S)
+                    self.assertIn("disk failed", old.log())
+            self.finish(writers)
+            self.check(server, writers, number, fault)
+            written += sum(writer.count for writer in writers)
+        self.assertGreater(written, 0)
+        print(f"{written} writes acknowledged")
+
     def check(self, server, writers, number, fault):
         for writer in writers:
             writer.handle = None
