@@ -2,11 +2,8 @@
 // A local copy that was replaced, restored or changed behind the library does not overwrite the other copies.
 #include "fixture.hpp"
 
-#include <csignal>
-#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,20 +77,6 @@ TEST(a_file_that_was_replaced_is_no_source)
     s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
 }
 
-// In memory, a store through a mapping does not change the time of the file. The case equals a rollback of the device
-// below the file system.
-TEST(older_content_of_the_same_identity_is_no_source)
-{
-    const closed_set s;
-    const int fd = open(s.home.c_str(), O_RDWR);
-    void *const memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    assert_true(memory != MAP_FAILED);
-    std::memcpy(memory, "old", 3);
-    munmap(memory, 4096);
-    close(fd);
-    s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
-}
-
 // Changed times do not indicate changed content: the content is compared, and nothing has to be sent.
 TEST(a_file_with_another_owner_or_mode_is_compared)
 {
@@ -107,28 +90,6 @@ TEST(a_file_with_another_owner_or_mode_is_compared)
         m.close();
     }
     s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_NEWEST);
-}
-
-// File and state are both of the first clean end, and the target has a newer record.
-TEST(a_file_that_was_restored_with_its_state_is_no_source)
-{
-    target a;
-    const host h;
-    const cfg_ptr cfg = h.cfg({&a});
-    const std::string state_file = h.where.path + "/home.mirror", home = h.where.path + "/home";
-    assert_ok(rpma_mirror_create(cfg.get()));
-    for (const char *const text : {"old", "new"}) {
-        opened m(cfg.get());
-        m.put(0, text);
-        m.close();
-        if (*text == 'o')
-            for (const std::string &file : {state_file, home})
-                fs::copy_file(file, file + ".backup");
-    }
-    for (const std::string &file : {state_file, home})
-        fs::rename(file + ".backup", file);
-    const opened m(cfg.get());
-    assert_true(std::string(m.address(), 3) == "new" && a.bytes(0, 3) == "new");
 }
 
 TEST(a_file_of_another_length_is_rejected)
@@ -159,26 +120,6 @@ TEST(a_larger_length_in_the_set_file_is_rejected)
     // A set that has grown is longer than its set file.
     assert_ok(rpma_mirror_cfg_set_local_copy(other.get(), 0, s.home.c_str(), length / 2, nullptr));
     assert_ok(map_code(other.get()));
-}
-
-void write_and_die(void *argument)
-{
-    const opened m(static_cast<closed_set *>(argument)->cfg.get());
-    m.put(0, "new");
-    kill(getpid(), SIGKILL);
-}
-
-// After a crash, times and content may differ, but it must be the same file.
-TEST(a_file_that_was_replaced_after_a_crash_is_no_source)
-{
-    closed_set s;
-    in_process_that_dies(write_and_die, &s);
-    fs::rename(s.backup, s.home);
-    // A failed opening must not change the result of the next one.
-    s.a.kill();
-    assert_int_equal(map_code(s.cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
-    s.a.start();
-    s.expect_new(RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
 }
 
 // No other copy has the data that it wrote alone, so neither copy is used without force.
