@@ -75,8 +75,7 @@ TEST(a_partial_creation_cannot_be_opened)
     const host h;
     fail_to_create(h, a, b, 2, answer_to::create);
     const cfg_ptr cfg = h.cfg({&a, &b});
-    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_NOT_FOUND);
-    assert_non_null(std::strstr(rpma_mirror_error_message(), "run create again"));
+    assert_rejected(map_code(cfg.get()), RPMA_MIRROR_E_NOT_FOUND, "run create again");
     assert_ok(rpma_mirror_create(cfg.get()));
     check_set(h, cfg, a, b, "");
 }
@@ -90,8 +89,7 @@ TEST(a_set_of_another_machine_is_left_alone)
         fail_to_create(other, a, b, 2, lost);
         const std::string state_file = a.where().read("set.mirror", 0, 8192);
         const cfg_ptr cfg = mine.cfg({&a, &b});
-        assert_int_equal(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS);
-        assert_non_null(std::strstr(rpma_mirror_error_message(), "remove its state there"));
+        assert_rejected(rpma_mirror_create(cfg.get()), RPMA_MIRROR_E_EXISTS, "remove its state there");
         assert_true(a.where().read("set.mirror", 0, 8192) == state_file);
         const cfg_ptr others = other.create({&a, &b});
         check_set(other, others, a, b, "others");

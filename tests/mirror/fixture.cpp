@@ -146,6 +146,13 @@ int map_code(const rpma_mirror_cfg *cfg, unsigned flags)
     return code;
 }
 
+void assert_rejected(int code, int expected, const std::string &part)
+{
+    assert_int_equal(code, expected);
+    if (std::strstr(rpma_mirror_error_message(), part.c_str()) == nullptr)
+        fail_msg("'%s' is not in: %s", part.c_str(), rpma_mirror_error_message());
+}
+
 opened::opened(const rpma_mirror_cfg *cfg, unsigned flags)
 {
     void *address = nullptr;

@@ -179,6 +179,9 @@ rpma_mirror_resync_options with_progress(rpma_mirror_progress_function progress,
 // Opens the set and closes it. Returns the code of the opening.
 int map_code(const rpma_mirror_cfg *cfg, unsigned flags = 0);
 
+// Checks the code of a call and that its message contains the part.
+void assert_rejected(int code, int expected, const std::string &part);
+
 // Returns the state that the targets of the configuration report, of a set that might not be openable here.
 std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg);
 

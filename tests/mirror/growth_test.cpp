@@ -179,13 +179,6 @@ FIXTURE_TEST(open_growable<two>, flushes_continue_while_the_set_grows)
     close_and_check(m, cfg.get(), h, {&a, &b});
 }
 
-void assert_rejected(int code, int expected, const char *text)
-{
-    assert_int_equal(code, expected);
-    if (std::strstr(rpma_mirror_error_message(), text) == nullptr)
-        fail_msg("'%s' is not in: %s", text, rpma_mirror_error_message());
-}
-
 FIXTURE_TEST(open_growable<one>, limits_are_checked)
 {
     m.put(length - 4, "last");

@@ -97,8 +97,7 @@ TEST(a_file_of_another_length_is_rejected)
     const closed_set s;
     for (const std::uint64_t size : {length / 2, 2 * length}) {
         assert_int_equal(truncate(s.home.c_str(), static_cast<off_t>(size)), 0);
-        assert_int_equal(map_code(s.cfg.get()), RPMA_MIRROR_E_CHANGED);
-        assert_non_null(std::strstr(rpma_mirror_error_message(), std::to_string(size).c_str()));
+        assert_rejected(map_code(s.cfg.get()), RPMA_MIRROR_E_CHANGED, std::to_string(size));
         assert_non_null(std::strstr(rpma_mirror_error_message(), s.home.c_str()));
         // The target was not written.
         assert_true(s.a.bytes(0, 3) == "new" && s.a.bytes(5 * megabyte, 3) == "new");
@@ -114,9 +113,8 @@ TEST(a_larger_length_in_the_set_file_is_rejected)
     const closed_set s;
     const cfg_ptr other = s.h.cfg({&s.a});
     assert_ok(rpma_mirror_cfg_set_local_copy(other.get(), 0, s.home.c_str(), 2 * length, nullptr));
-    assert_int_equal(map_code(other.get()), RPMA_MIRROR_E_INVAL);
-    assert_non_null(std::strstr(rpma_mirror_error_message(),
-            "length of the set: 8388608 bytes, but 16777216 in the configuration (use rpma-mirror grow"));
+    assert_rejected(map_code(other.get()), RPMA_MIRROR_E_INVAL,
+            "length of the set: 8388608 bytes, but 16777216 in the configuration (use rpma-mirror grow");
     // A set that has grown is longer than its set file.
     assert_ok(rpma_mirror_cfg_set_local_copy(other.get(), 0, s.home.c_str(), length / 2, nullptr));
     assert_ok(map_code(other.get()));
@@ -136,8 +134,7 @@ TEST(the_only_copy_that_was_replaced_needs_force)
     fs::rename(s.home, alone);
     fs::copy_file(s.backup, s.home);
     s.a.start();
-    assert_int_equal(map_code(s.cfg.get()), RPMA_MIRROR_E_CHANGED);
-    assert_non_null(std::strstr(rpma_mirror_error_message(), "force"));
+    assert_rejected(map_code(s.cfg.get()), RPMA_MIRROR_E_CHANGED, "force");
     assert_true(s.a.bytes(0, 3) == "new");
     // The remedy that the message suggests.
     fs::remove(s.home);
@@ -202,8 +199,7 @@ FIXTURE_TEST(two_hosts<two>, parts_that_were_restored_are_no_source)
     back_up_part(a);
     for (target *const t : {&a, &b})
         restore_part(*t, false);
-    assert_int_equal(map_code(here.get()), RPMA_MIRROR_E_CHANGED);
-    assert_non_null(std::strstr(rpma_mirror_error_message(), a.place().c_str()));
+    assert_rejected(map_code(here.get()), RPMA_MIRROR_E_CHANGED, a.place());
     const opened back(there.get());
     assert_true(std::string(back.address(), 3) == "new" && a.bytes(0, 3) == "new" && b.bytes(0, 3) == "new");
 }

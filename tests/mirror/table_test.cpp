@@ -464,8 +464,7 @@ TEST(each_code_has_a_text)
         assert_string_not_equal(rpma_mirror_err_2str(code), "unknown error");
     assert_string_equal(rpma_mirror_err_2str(RPMA_MIRROR_E_AGAIN - 1), "unknown error");
     assert_string_equal(rpma_mirror_err_2str(0), "success");
-    assert_int_equal(rpma_mirror_create(nullptr), RPMA_MIRROR_E_INVAL);
-    assert_string_equal(rpma_mirror_error_message(), "cfg cannot be NULL");
+    assert_rejected(rpma_mirror_create(nullptr), RPMA_MIRROR_E_INVAL, "cfg cannot be NULL");
 }
 
 } // namespace
