@@ -402,23 +402,29 @@ class Fenced(SeveralTargets):
             os.kill(pid, signal.SIGKILL)
             wait_until(lambda pid=pid: not is_alive(pid), f"the end of the daemon {pid}", LIMIT_S)
 
-    def test_a_stopped_client_cannot_continue_with_the_target_that_is_left(self):
+    def fence_stopped_client(self, *ended):
+        """Opens the pool elsewhere while the client is stopped. The daemons that are left wait for it and use the parts."""
         self.append(10)
         with Worker(self) as worker:
             worker.wait_until(worker.before + 100)
             worker.process.send_signal(signal.SIGSTOP)
+            self.end_daemons(*ended)
             committed = worker.reported()
-            self.end_daemons("a", "b")
-            # The daemon at c waits for the stopped client, so the parts are in use.
             now = self.append_elsewhere(10)
             self.assertIn(now, (committed + 10, committed + 11))
             worker.process.send_signal(signal.SIGCONT)
             self.assertNotEqual(worker.end(), 0)
             self.assertLessEqual(worker.reported(), committed + 1)
-        self.assertIn("another client has opened the pool", self.library_log.read_text())
         self.expect_no_daemon()
         self.assertEqual(self.append(0, self.other, **self.others), now)
         self.expect_equal(*self.names)
+
+    def test_a_stopped_client_cannot_continue_with_the_target_that_is_left(self):
+        self.fence_stopped_client("a", "b")
+        self.assertIn("another client has opened the pool", self.library_log.read_text())
+
+    def test_a_stopped_client_cannot_continue_with_most_targets(self):
+        self.fence_stopped_client("a")
 
     def test_a_pool_without_a_record_is_not_opened_beside_its_client(self):
         self.write_pool("pool.set", "a")
@@ -435,22 +441,6 @@ class Fenced(SeveralTargets):
             worker.process.send_signal(signal.SIGCONT)
             self.assertEqual(worker.end(), 0, worker.errors)
             self.assertEqual(worker.reported(), worker.before + TRANSACTIONS)
-
-    def test_a_stopped_client_cannot_continue_with_most_targets(self):
-        self.append(10)
-        with Worker(self) as worker:
-            worker.wait_until(worker.before + 100)
-            worker.process.send_signal(signal.SIGSTOP)
-            self.end_daemons("a")
-            committed = worker.reported()
-            now = self.append_elsewhere(10)
-            self.assertIn(now, (committed + 10, committed + 11))
-            worker.process.send_signal(signal.SIGCONT)
-            self.assertNotEqual(worker.end(), 0)
-            self.assertLessEqual(worker.reported(), committed + 1)
-        self.expect_no_daemon()
-        self.assertEqual(self.append(0, self.other, **self.others), now)
-        self.expect_equal(*self.names)
 
 
 class Killed(SeveralTargets):
