@@ -55,20 +55,6 @@ TEST(a_creation_whose_answer_was_lost_is_repeated)
         }
 }
 
-// Responses are lost repeatedly, each time at a later step, and a target restarts in between.
-TEST(a_creation_is_repeated_many_times)
-{
-    target a, b;
-    const host h;
-    for (const unsigned lossy : {1U, 2U, 1U, 2U}) {
-        fail_to_create(h, a, b, lossy, answer_to::create);
-        a.kill();
-        a.start();
-    }
-    const cfg_ptr cfg = h.create({&a, &b});
-    check_set(h, cfg, a, b, "");
-}
-
 TEST(a_partial_creation_cannot_be_opened)
 {
     target a, b;

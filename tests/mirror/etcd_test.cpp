@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Arbiter etcd, with Debian's etcd: killed, paused and unreachable servers, expired leases, and TLS.
 #include "etcd.hpp"
-#include "shared_object.hpp"
 
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <new>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 
@@ -311,41 +307,6 @@ FIXTURE_TEST(with_etcd<open_set<two>>, a_copy_that_returns_without_etcd_ends_no_
     m.put(0, "complete....");
     assert_true(b.bytes(0, 12) == "complete....");
     m.close();
-}
-
-struct facts {
-    std::atomic<std::uint64_t> acknowledged;
-    std::atomic<int> ended_with;
-};
-
-FIXTURE_TEST(with_etcd<two_hosts<one>>, a_writer_that_slept_is_fenced, "ttl 5")
-{
-    const shared_object<facts> seen;
-    const pid_t writer = fork_writer();
-    if (writer == 0) {
-        const opened m(here.get());
-        for (std::uint64_t number = 1; seen->ended_with == 0; ++number) {
-            std::memcpy(m.address(), &number, sizeof(number));
-            seen->ended_with = m.flush(0, sizeof(number));
-            if (seen->ended_with == 0)
-                seen->acknowledged = number;
-        }
-        _exit(0);
-    }
-    while (seen->acknowledged < 10) {
-        usleep(10'000);
-        assert_int_equal(waitpid(writer, nullptr, WNOHANG), 0);
-    }
-    kill(writer, SIGSTOP);
-    take_over(there.get());
-    const std::uint64_t acknowledged = seen->acknowledged;
-    kill(writer, SIGCONT);
-    waitpid(writer, nullptr, 0);
-    assert_true(seen->ended_with == RPMA_MIRROR_E_FENCED || seen->ended_with == RPMA_MIRROR_E_ARBITER);
-    assert_int_equal(seen->acknowledged, acknowledged);
-    std::uint64_t found = 0;
-    std::memcpy(&found, second.bytes(0, sizeof(found)).data(), sizeof(found));
-    assert_true(found >= acknowledged);
 }
 
 // Path of the next request to etcd that is executed, but whose response is lost, or NULL. curl then repeats it.
