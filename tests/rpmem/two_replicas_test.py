@@ -199,27 +199,6 @@ class Pmempool(TwoReplicas):
             self.assertEqual(sorted(path.name for path in self.target.iterdir()), sets, words)
         self.expect_no_daemon()
 
-    def test_a_lost_replica_is_no_source_until_it_is_rebuilt(self):
-        self.append(10)
-        self.lose_during_work("a")
-        count = self.append_degraded
-        self.assertIn("replica a.set on 127.0.0.1: ", self.state.read_text())
-        # The replica looks complete, but is out of date.
-        refused = self.run_program(LOG_IN_POOL, self.pool, 0)
-        self.assertNotEqual(refused.returncode, 0)
-        self.sync_after_loss_of()
-        self.assertRegex(self.state.read_text(), "replica a.set on 127.0.0.1: rebuilt\n$")
-        self.sync_after_loss_of("local", "b")
-        self.assertEqual(self.append(), count)
-
-    def lose_during_work(self, name):
-        """The daemon of one replica is killed, and the program continues."""
-        with Worker(self, RPMEM_ON_LOSS="degrade") as worker:
-            worker.wait_until(worker.before + 100)
-            os.kill(worker.daemon_of(name), signal.SIGKILL)
-            self.assertEqual(worker.end(), 0, worker.errors)
-            self.append_degraded = worker.before + TRANSACTIONS
-
 
 class Worker:
     """Appends 2,000 records, each of which is reported as soon as it is committed."""
@@ -252,10 +231,6 @@ class Worker:
 
     def daemons(self):
         return [int(pid) for pid in self.test.pids.read_text().split()]
-
-    def daemon_of(self, name):
-        """The daemons are started in the order of the replicas."""
-        return self.daemons()["ab".index(name)]
 
     def end(self):
         self.errors = self.process.communicate(timeout=LIMIT_S)[1]
