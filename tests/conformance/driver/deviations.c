@@ -10,36 +10,24 @@
 #include <string.h>
 #include <unistd.h>
 
-struct deviations {
-    char *name;
-    char *reason;
-    struct deviations *next;
+struct deviation {
+    const char *name;
+    const char *reason;
+    struct deviation *next;
 };
 
-static bool is_case(const char *full_name)
+static struct deviation *known;
+
+/* Returns the name of a case that has this name, or NULL. */
+static const char *name_of_case(const char *text)
 {
     for (const struct suite *const *suite = suites; *suite; ++suite) {
-        size_t length = strlen((*suite)->name);
-        if (strncmp(full_name, (*suite)->name, length) || full_name[length] != '.')
-            continue;
         for (size_t i = 0; i < (*suite)->count; ++i) {
-            if (!strcmp(full_name + length + 1, (*suite)->cases[i].name))
-                return true;
+            if (!strcmp(text, (*suite)->cases[i].name))
+                return (*suite)->cases[i].name;
         }
     }
-    return false;
-}
-
-static struct deviations *new_deviation(const char *name, const char *reason, struct deviations *next)
-{
-    struct deviations *deviation = malloc(sizeof(*deviation));
-    if (deviation)
-        *deviation = (struct deviations){strdup(name), strdup(reason), next};
-    if (!deviation || !deviation->name || !deviation->reason) {
-        fputs("rpma-conformance: out of memory\n", stderr);
-        exit(EXIT_FAILURE);
-    }
-    return deviation;
+    return NULL;
 }
 
 /* Opens an installed list by its name; NULL if it does not exist. */
@@ -59,7 +47,7 @@ static FILE *open_installed(const char *name)
     return file;
 }
 
-struct deviations *read_deviations(const char *path)
+void read_deviations(const char *path)
 {
     FILE *file = fopen(path, "re");
     int reason = errno;
@@ -67,7 +55,6 @@ struct deviations *read_deviations(const char *path)
         file = open_installed(path);
     if (!file)
         usage_error("cannot read '%s': %s", path, strerror(reason));
-    struct deviations *all = NULL;
     char *line = NULL;
     size_t size = 0;
     for (int number = 1; getline(&line, &size, file) >= 0; ++number) {
@@ -78,33 +65,24 @@ struct deviations *read_deviations(const char *path)
         if (!tab || tab == line || !tab[1])
             usage_error("%s:%d: not a case, a tab and a reason", path, number);
         *tab = '\0';
-        if (!is_case(line))
+        const char *name = name_of_case(line);
+        if (!name)
             usage_error("%s:%d: unknown case '%s'", path, number, line);
-        if (deviation_reason(all, line))
+        if (deviation_reason(name))
             usage_error("%s:%d: '%s' is listed twice", path, number, line);
-        all = new_deviation(line, tab + 1, all);
+        struct deviation *deviation = allocated(malloc(sizeof(*deviation)));
+        *deviation = (struct deviation){name, allocated(strdup(tab + 1)), known};
+        known = deviation;
     }
     free(line);
     fclose(file);
-    return all;
 }
 
-void free_deviations(struct deviations *deviations)
+const char *deviation_reason(const char *name)
 {
-    while (deviations) {
-        struct deviations *next = deviations->next;
-        free(deviations->name);
-        free(deviations->reason);
-        free(deviations);
-        deviations = next;
-    }
-}
-
-const char *deviation_reason(const struct deviations *deviations, const char *full_name)
-{
-    for (; deviations; deviations = deviations->next) {
-        if (!strcmp(deviations->name, full_name))
-            return deviations->reason;
+    for (const struct deviation *deviation = known; deviation; deviation = deviation->next) {
+        if (!strcmp(deviation->name, name))
+            return deviation->reason;
     }
     return NULL;
 }

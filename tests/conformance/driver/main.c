@@ -10,80 +10,57 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct selection {
-    const struct test_case *test;
-    char *name;
-};
-
-/* Returns the selected cases in order; the last element has the case NULL. */
-static struct selection *select_cases(const struct options *options, size_t *count)
+/* Returns the selected cases in order. */
+static const struct test_case **select_cases(const struct options *options, size_t *count)
 {
     size_t all = 0;
     for (const struct suite *const *suite = suites; *suite; ++suite)
         all += (*suite)->count;
-    struct selection *selection = calloc(all + 1, sizeof(*selection));
-    *count = 0;
-    for (const struct suite *const *suite = suites; selection && *suite; ++suite) {
+    const struct test_case **selection = allocated(calloc(all, sizeof(*selection)));
+    for (const struct suite *const *suite = suites; *suite; ++suite) {
         for (size_t i = 0; i < (*suite)->count; ++i) {
-            struct selection *entry = &selection[*count];
-            if (asprintf(&entry->name, "%s.%s", (*suite)->name, (*suite)->cases[i].name) < 0)
-                return NULL;
-            if (!selected(options, entry->name)) {
-                free(entry->name);
-                continue;
-            }
-            entry->test = &(*suite)->cases[i];
-            ++*count;
+            if (selected(options, (*suite)->cases[i].name))
+                selection[(*count)++] = &(*suite)->cases[i];
         }
     }
     return selection;
 }
 
-static bool judge_all(const struct options *options, const struct subject *subject, const struct selection *selection,
-        size_t count, const struct deviations *deviations)
+static bool judge_all(const struct options *options, const struct subject *subject,
+        const struct test_case *const *selection, size_t count)
 {
-    struct report *report = report_begin(options->format, subject, count);
-    if (!report) {
-        fputs("rpma-conformance: out of memory\n", stderr);
-        return false;
+    report_begin(options->format, subject, count);
+    for (size_t i = 0; i < count; ++i) {
+        struct result result = run_case(selection[i], options->time_limit_s);
+        report_case(selection[i]->name, &result, deviation_reason(selection[i]->name));
     }
-    for (const struct selection *entry = selection; entry < selection + count; ++entry) {
-        struct result result = run_case(entry->test, options->time_limit_s);
-        report_case(report, entry->name, &result, deviation_reason(deviations, entry->name));
-    }
-    return report_end(report);
+    return report_end();
 }
 
 int main(int argc, char **argv)
 {
     struct options options = parse_options(argc, argv);
-    size_t count;
-    struct selection *selection = select_cases(&options, &count);
-    if (!selection) {
-        fputs("rpma-conformance: out of memory\n", stderr);
-        return EXIT_FAILURE;
-    }
+    size_t count = 0;
+    const struct test_case **selection = select_cases(&options, &count);
     if (count == 0)
         usage_error("no case matches");
-    struct deviations *deviations = options.deviations ? read_deviations(options.deviations) : NULL;
+    if (options.deviations)
+        read_deviations(options.deviations);
 
     int status = EXIT_SUCCESS;
     struct subject subject = {.library = "", .device = ""};
     if (options.list) {
         for (size_t i = 0; i < count; ++i)
-            puts(selection[i].name);
+            puts(selection[i]->name);
     } else if (!find_subject(options.addr, &subject)) {
         fprintf(stderr, "rpma-conformance: %s; run it under 'softrdma run --' or give the address of an RDMA device\n",
                 subject.device);
         status = EXIT_CANNOT_RUN;
     } else {
         case_address = options.addr;
-        if (!judge_all(&options, &subject, selection, count, deviations))
+        if (!judge_all(&options, &subject, selection, count))
             status = EXIT_FAILURE;
     }
-    free_deviations(deviations);
-    for (size_t i = 0; i < count; ++i)
-        free(selection[i].name);
     free(selection);
     return finish_output(status);
 }

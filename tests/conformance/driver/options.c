@@ -43,6 +43,14 @@ void usage_error(const char *format, ...)
     exit(EXIT_USAGE);
 }
 
+void *allocated(void *memory)
+{
+    if (memory)
+        return memory;
+    fputs("rpma-conformance: out of memory\n", stderr);
+    exit(EXIT_FAILURE);
+}
+
 static enum format parse_format(const char *text)
 {
     if (!strcmp(text, "text"))

@@ -30,6 +30,9 @@ struct options parse_options(int argc, char **argv);
 /* Prints the cause in one line and exits the program. */
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Returns the memory. If it is NULL, reports that memory is exhausted and exits the program. */
+void *allocated(void *memory);
+
 /* Returns `status`. If output was lost, for example on a full disk, prints the reason and returns EXIT_FAILURE. */
 int finish_output(int status);
 

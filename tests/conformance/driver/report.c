@@ -12,33 +12,27 @@ struct entry {
     enum verdict verdict;
 };
 
-struct report {
+static struct {
     enum format format;
     const struct subject *subject;
     struct entry *entries;
     size_t count;
     size_t verdicts[VERDICTS];
-};
+} report;
 
 static const char *const words[VERDICTS] = {"ok", "FAILED", "known", "FAILED", "skipped"};
 
-struct report *report_begin(enum format format, const struct subject *subject, size_t total)
+void report_begin(enum format format, const struct subject *subject, size_t total)
 {
-    struct report *report = calloc(1, sizeof(*report));
-    struct entry *entries = calloc(total ? total : 1, sizeof(*entries));
-    if (!report || !entries) {
-        free(report);
-        free(entries);
-        return NULL;
-    }
-    *report = (struct report){.format = format, .subject = subject, .entries = entries};
+    report.format = format;
+    report.subject = subject;
+    report.entries = allocated(calloc(total, sizeof(*report.entries)));
     if (format == FORMAT_JUNIT)
-        return report;
+        return;
     if (format == FORMAT_TAP)
         printf("TAP version 13\n1..%zu\n", total);
     const char *mark = format == FORMAT_TAP ? "# " : "";
     printf("%slibrary: %s\n%sdevice: %s\n", mark, subject->library, mark, subject->device);
-    return report;
 }
 
 static enum verdict verdict_of(const struct result *result, bool listed)
@@ -63,13 +57,13 @@ static char *explain(enum verdict verdict, const struct result *result, const ch
         length = asprintf(&text, "passes although it is listed as a deviation: %s", reason);
     else
         text = strdup(result->text);
-    return length < 0 ? NULL : text;
+    return allocated(length < 0 ? NULL : text);
 }
 
-static void print_tap(const struct report *report, const struct entry *entry)
+static void print_tap(const struct entry *entry)
 {
     bool ok = entry->verdict == CONFORMS || entry->verdict == NOT_JUDGED;
-    printf("%sok %zu - %s", ok ? "" : "not ", report->count, entry->name);
+    printf("%sok %zu - %s", ok ? "" : "not ", report.count, entry->name);
     if (entry->verdict == NOT_JUDGED)
         printf(" # SKIP %s", entry->text);
     else if (entry->verdict == DEVIATES_AS_LISTED)
@@ -79,19 +73,17 @@ static void print_tap(const struct report *report, const struct entry *entry)
     putchar('\n');
 }
 
-void report_case(struct report *report, const char *full_name, const struct result *result, const char *reason)
+void report_case(const char *name, const struct result *result, const char *reason)
 {
-    struct entry *entry = &report->entries[report->count++];
-    entry->name = full_name;
+    struct entry *entry = &report.entries[report.count++];
+    entry->name = name;
     entry->seconds = result->seconds;
     entry->verdict = verdict_of(result, reason != NULL);
     entry->text = explain(entry->verdict, result, reason);
-    if (!entry->text)
-        entry->text = strdup("");
-    ++report->verdicts[entry->verdict];
-    if (report->format == FORMAT_TAP)
-        print_tap(report, entry);
-    else if (report->format == FORMAT_TEXT)
+    ++report.verdicts[entry->verdict];
+    if (report.format == FORMAT_TAP)
+        print_tap(entry);
+    else if (report.format == FORMAT_TEXT)
         printf("%-7s  %s%s%s\n", words[entry->verdict], entry->name, *entry->text ? ": " : "", entry->text);
     fflush(stdout);
 }
@@ -99,23 +91,14 @@ void report_case(struct report *report, const char *full_name, const struct resu
 /* XML 1.0 cannot represent most control characters. */
 static void print_escaped(const char *text)
 {
+    static const char special[] = "<>&\"";
+    static const char *const entities[] = {"&lt;", "&gt;", "&amp;", "&quot;"};
     for (; *text; ++text) {
-        switch (*text) {
-        case '<':
-            fputs("&lt;", stdout);
-            break;
-        case '>':
-            fputs("&gt;", stdout);
-            break;
-        case '&':
-            fputs("&amp;", stdout);
-            break;
-        case '"':
-            fputs("&quot;", stdout);
-            break;
-        default:
+        const char *at = strchr(special, *text);
+        if (at)
+            fputs(entities[at - special], stdout);
+        else
             putchar((unsigned char)*text < 0x20 ? ' ' : *text);
-        }
     }
 }
 
@@ -143,39 +126,33 @@ static void print_junit_case(const struct entry *entry)
     puts("\"/></testcase>");
 }
 
-static void print_junit(const struct report *report)
+static void print_junit(void)
 {
     puts("<?xml version=\"1.0\" encoding=\"UTF-8\"?>");
     printf("<testsuite name=\"rpma-conformance\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" skipped=\"%zu\">\n",
-            report->count, report->verdicts[DEVIATES] + report->verdicts[LISTED_BUT_CONFORMS],
-            report->verdicts[NOT_JUDGED] + report->verdicts[DEVIATES_AS_LISTED]);
+            report.count, report.verdicts[DEVIATES] + report.verdicts[LISTED_BUT_CONFORMS],
+            report.verdicts[NOT_JUDGED] + report.verdicts[DEVIATES_AS_LISTED]);
     puts("  <properties>");
-    print_property("library", report->subject->library);
-    print_property("device", report->subject->device);
+    print_property("library", report.subject->library);
+    print_property("device", report.subject->device);
     puts("  </properties>");
-    for (size_t i = 0; i < report->count; ++i)
-        print_junit_case(&report->entries[i]);
+    for (size_t i = 0; i < report.count; ++i)
+        print_junit_case(&report.entries[i]);
     puts("</testsuite>");
 }
 
-static void print_summary(const struct report *report)
+static void print_summary(void)
 {
     printf("%s%zu cases: %zu conform, %zu deviate, %zu deviate as listed, %zu are listed but conform, %zu skipped\n",
-            report->format == FORMAT_TAP ? "# " : "", report->count, report->verdicts[CONFORMS],
-            report->verdicts[DEVIATES], report->verdicts[DEVIATES_AS_LISTED], report->verdicts[LISTED_BUT_CONFORMS],
-            report->verdicts[NOT_JUDGED]);
+            report.format == FORMAT_TAP ? "# " : "", report.count, report.verdicts[CONFORMS], report.verdicts[DEVIATES],
+            report.verdicts[DEVIATES_AS_LISTED], report.verdicts[LISTED_BUT_CONFORMS], report.verdicts[NOT_JUDGED]);
 }
 
-bool report_end(struct report *report)
+bool report_end(void)
 {
-    if (report->format == FORMAT_JUNIT)
-        print_junit(report);
+    if (report.format == FORMAT_JUNIT)
+        print_junit();
     else
-        print_summary(report);
-    bool good = report->verdicts[DEVIATES] == 0 && report->verdicts[LISTED_BUT_CONFORMS] == 0;
-    for (size_t i = 0; i < report->count; ++i)
-        free(report->entries[i].text);
-    free(report->entries);
-    free(report);
-    return good;
+        print_summary();
+    return report.verdicts[DEVIATES] == 0 && report.verdicts[LISTED_BUT_CONFORMS] == 0;
 }

@@ -14,13 +14,11 @@ enum verdict {
     VERDICTS
 };
 
-struct report;
-
-/* Prints the test subject. `total` is the number of cases. Returns NULL if out of memory. */
-struct report *report_begin(enum format format, const struct subject *subject, size_t total);
+/* Prints the test subject. `total` is the number of cases. */
+void report_begin(enum format format, const struct subject *subject, size_t total);
 
 /* `reason` is the reason of the known deviation, or NULL. */
-void report_case(struct report *report, const char *full_name, const struct result *result, const char *reason);
+void report_case(const char *name, const struct result *result, const char *reason);
 
-/* Prints the summary and frees the report. Returns true if no case failed unexpectedly. */
-bool report_end(struct report *report);
+/* Prints the summary. Returns true if no case failed unexpectedly. */
+bool report_end(void);

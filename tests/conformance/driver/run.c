@@ -19,12 +19,14 @@
 
 void add_case(struct suite *suite, int number, const char *name, void (*run)(void **state))
 {
-    if (suite->count == sizeof(suite->cases) / sizeof(suite->cases[0]))
+    char *full_name = NULL;
+    if (suite->count == sizeof(suite->cases) / sizeof(suite->cases[0]) ||
+            asprintf(&full_name, "%s.%s", suite->name, name) < 0)
         abort();
     size_t at = suite->count++;
     for (; at > 0 && suite->cases[at - 1].number > number; --at)
         suite->cases[at] = suite->cases[at - 1];
-    suite->cases[at] = (struct test_case){.name = name, .run = run, .number = number};
+    suite->cases[at] = (struct test_case){.name = full_name, .run = run, .number = number};
 }
 
 static double now(void)

@@ -5,18 +5,19 @@
 
 /* A case runs in a process of its own. It need not release its objects, and may crash or hang. */
 struct test_case {
-    const char *name;
+    const char *name; /* "suite.case" */
     void (*run)(void **state);
     int number; /* order of definition */
 };
 
-/* Suite of a source file, in the order of its cases. The full name of a case is "suite.case". */
+/* Suite of a source file, in the order of its cases. */
 struct suite {
     const char *name;
     size_t count;
     struct test_case cases[160];
 };
 
+/* `name` is the name without that of the suite. */
 void add_case(struct suite *suite, int number, const char *name, void (*run)(void **state));
 
 /* Names the suite of this source file. Precedes the cases. */
