@@ -11,8 +11,5 @@ SUITE(arguments);
 static const char word[8];
 
 #define NULL_ARGUMENT(function, parameter, ...)                                                                        \
-    CASE(function##_refuses_null_##parameter)                                                                          \
-    {                                                                                                                  \
-        assert_rpma(function(__VA_ARGS__), RPMA_E_INVAL);                                                              \
-    }
+    CALL_CASE(function##_refuses_null_##parameter, assert_rpma(function(__VA_ARGS__), RPMA_E_INVAL));
 #include "null_arguments.def"

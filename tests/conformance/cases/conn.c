@@ -7,16 +7,12 @@ SUITE(conn);
 
 #define NO_QUEUE ((struct rpma_cq *)(uintptr_t)64)
 
-CASE(both_sides_get_the_established_event)
-{
-    connect_pair();
-}
+CALL_CASE(both_sides_get_the_established_event, connect_pair());
 
 CASE(connecting_does_not_wait_for_the_other_side)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct listener listener = listen_somewhere(new_peer());
+    struct rpma_conn *active = call_listener(&listener);
     assert_not_readable(event_fd(active));
 }
 
@@ -105,9 +101,7 @@ CASE(the_main_queue_stays_the_same)
 CASE(the_receive_queue_is_optional)
 {
     struct pair pair = connect_pair();
-    struct rpma_cq *rcq = NO_QUEUE;
-    assert_done(rpma_conn_get_rcq(pair.client.conn, &rcq));
-    assert_null(rcq);
+    assert_null(receive_cq(pair.client.conn));
 }
 
 CASE(the_receive_queue_is_another_one)
@@ -115,12 +109,10 @@ CASE(the_receive_queue_is_another_one)
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
     struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
-    struct rpma_cq *rcq = NULL, *again = NULL;
-    assert_done(rpma_conn_get_rcq(pair.client.conn, &rcq));
-    assert_done(rpma_conn_get_rcq(pair.client.conn, &again));
+    struct rpma_cq *rcq = receive_cq(pair.client.conn);
     assert_non_null(rcq);
     assert_ptr_not_equal(rcq, pair.client.cq);
-    assert_ptr_equal(again, rcq);
+    assert_ptr_equal(receive_cq(pair.client.conn), rcq);
 }
 
 CASE(queues_may_be_as_small_as_1)

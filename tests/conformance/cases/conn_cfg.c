@@ -114,11 +114,10 @@ CASE(deleting_a_connection_cfg_consumes_it)
 
 CASE(a_cfg_is_only_read_during_the_call)
 {
-    struct rpma_peer *peer = new_peer();
     struct rpma_conn_cfg *client = new_cfg();
     struct rpma_conn_cfg *server = new_cfg();
-    struct listener listener = listen_somewhere(peer);
-    struct rpma_conn_req *req = new_request(peer, listener.port, client);
+    struct listener listener = listen_somewhere(new_peer());
+    struct rpma_conn_req *req = new_request(listener.peer, listener.port, client);
     assert_done(rpma_conn_cfg_delete(&client));
     struct rpma_conn *active = connect_request(req, NULL);
     req = next_request(listener.ep, server);

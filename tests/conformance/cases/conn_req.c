@@ -11,7 +11,6 @@ SUITE(conn_req);
 
 /* A connection request at each end. The passive side has not accepted yet. */
 struct meeting {
-    struct rpma_peer *peer;
     struct listener listener;
     struct rpma_conn *active;
     struct rpma_conn_req *incoming;
@@ -19,9 +18,8 @@ struct meeting {
 
 static struct meeting meet(void)
 {
-    struct meeting meeting = {.peer = new_peer()};
-    meeting.listener = listen_somewhere(meeting.peer);
-    meeting.active = connect_request(new_request(meeting.peer, meeting.listener.port, NULL), NULL);
+    struct meeting meeting = {.listener = listen_somewhere(new_peer())};
+    meeting.active = call_listener(&meeting.listener);
     meeting.incoming = next_request(meeting.listener.ep, NULL);
     return meeting;
 }
@@ -48,10 +46,7 @@ static void preparing_refused(const char *addr, const char *port)
     assert_ptr_equal(req, NO_REQUEST);
 }
 
-CASE(an_unknown_service_is_a_provider_error)
-{
-    preparing_refused(case_address, "no such port");
-}
+CALL_CASE(an_unknown_service_is_a_provider_error, preparing_refused(case_address, "no such port"));
 
 CASE(a_port_may_be_given_by_name)
 {
@@ -60,9 +55,16 @@ CASE(a_port_may_be_given_by_name)
     new_request(new_peer(), "http", NULL);
 }
 
-CASE(text_that_is_no_address_is_a_provider_error)
+CALL_CASE(text_that_is_no_address_is_a_provider_error, preparing_refused("no such host!", "7204"));
+
+/* Expects that an incoming request is refused with the configuration. Returns the other side. */
+static struct rpma_conn *refuse_request(const struct listener *listener, const struct rpma_conn_cfg *cfg, int error)
 {
-    preparing_refused("no such host!", "7204");
+    struct rpma_conn *active = call_listener(listener);
+    struct rpma_conn_req *req = NO_REQUEST;
+    assert_rpma(rpma_ep_next_conn_req(listener->ep, cfg, &req), error);
+    assert_ptr_equal(req, NO_REQUEST);
+    return active;
 }
 
 /* name, setter; the cases set the maximum, which exceeds the limit of every device */
@@ -83,15 +85,10 @@ CASE(text_that_is_no_address_is_a_provider_error)
     }                                                                                                                  \
     CASE(a_##name##_beyond_the_device_rejects_the_incoming_request)                                                    \
     {                                                                                                                  \
-        struct rpma_peer *peer = new_peer();                                                                           \
-        struct listener listener = listen_somewhere(peer);                                                             \
-        struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);                      \
+        struct listener listener = listen_somewhere(new_peer());                                                       \
         struct rpma_conn_cfg *cfg = new_cfg();                                                                         \
-        struct rpma_conn_req *req = NO_REQUEST;                                                                        \
         assert_done(setter(cfg, UINT32_MAX));                                                                          \
-        assert_rpma(rpma_ep_next_conn_req(listener.ep, cfg, &req), RPMA_E_PROVIDER);                                   \
-        assert_ptr_equal(req, NO_REQUEST);                                                                             \
-        expect_event(active, RPMA_CONN_REJECTED);                                                                      \
+        expect_event(refuse_request(&listener, cfg, RPMA_E_PROVIDER), RPMA_CONN_REJECTED);                             \
     }
 LIMITS(LIMIT_CASE)
 
@@ -113,32 +110,22 @@ CASE(a_shared_channel_contradicts_a_shared_queue_with_its_own_cq)
 
 CASE(a_contradictory_cfg_is_refused_at_the_endpoint)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    connect_request(new_request(peer, listener.port, NULL), NULL);
-    struct rpma_conn_req *req = NO_REQUEST;
-    assert_rpma(rpma_ep_next_conn_req(listener.ep, contradictory_cfg(peer), &req), RPMA_E_INVAL);
-    assert_ptr_equal(req, NO_REQUEST);
+    struct listener listener = listen_somewhere(new_peer());
+    refuse_request(&listener, contradictory_cfg(listener.peer), RPMA_E_INVAL);
 }
 
 CASE(a_contradictory_cfg_rejects_the_incoming_request)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
-    struct rpma_conn_req *req = NULL;
-    assert_rpma(rpma_ep_next_conn_req(listener.ep, contradictory_cfg(peer), &req), RPMA_E_INVAL);
+    struct listener listener = listen_somewhere(new_peer());
+    struct rpma_conn *active = refuse_request(&listener, contradictory_cfg(listener.peer), RPMA_E_INVAL);
     expect_event(active, RPMA_CONN_REJECTED);
 }
 
 CASE(the_endpoint_works_after_a_request_that_cannot_be_created)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    connect_request(new_request(peer, listener.port, NULL), NULL);
-    struct rpma_conn_req *req = NULL;
-    assert_rpma(rpma_ep_next_conn_req(listener.ep, contradictory_cfg(peer), &req), RPMA_E_INVAL);
-    struct rpma_conn *second = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct listener listener = listen_somewhere(new_peer());
+    refuse_request(&listener, contradictory_cfg(listener.peer), RPMA_E_INVAL);
+    struct rpma_conn *second = call_listener(&listener);
     connect_request(next_request(listener.ep, NULL), NULL);
     expect_event(second, RPMA_CONN_ESTABLISHED);
 }
@@ -151,13 +138,15 @@ CASE(deleting_an_incoming_request_rejects_it)
     expect_event(meeting.active, RPMA_CONN_REJECTED);
 }
 
-CASE(connecting_no_request_is_refused)
+static void refuse_to_connect(struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata)
 {
-    struct rpma_conn_req *req = NULL;
     struct rpma_conn *conn = NO_CONNECTION;
-    assert_rpma(rpma_conn_req_connect(&req, NULL, &conn), RPMA_E_INVAL);
+    assert_rpma(rpma_conn_req_connect(&req, pdata, &conn), RPMA_E_INVAL);
+    assert_null(req);
     assert_ptr_equal(conn, NO_CONNECTION);
 }
+
+CALL_CASE(connecting_no_request_is_refused, refuse_to_connect(NULL, NULL));
 
 static char byte = 'x';
 
@@ -170,21 +159,14 @@ static char byte = 'x';
 #define BAD_PRIVATE_DATA_CASE(name, pointer, length)                                                                   \
     CASE(name##_consumes_an_outgoing_request)                                                                          \
     {                                                                                                                  \
-        struct rpma_conn_req *req = new_request(new_peer(), "7204", NULL);                                             \
-        struct rpma_conn *conn = NO_CONNECTION;                                                                        \
         struct rpma_conn_private_data pdata = {pointer, length};                                                       \
-        assert_rpma(rpma_conn_req_connect(&req, &pdata, &conn), RPMA_E_INVAL);                                         \
-        assert_null(req);                                                                                              \
-        assert_ptr_equal(conn, NO_CONNECTION);                                                                         \
+        refuse_to_connect(new_request(new_peer(), "7204", NULL), &pdata);                                              \
     }                                                                                                                  \
     CASE(name##_rejects_an_incoming_request)                                                                           \
     {                                                                                                                  \
         struct meeting meeting = meet();                                                                               \
-        struct rpma_conn *conn = NO_CONNECTION;                                                                        \
         struct rpma_conn_private_data pdata = {pointer, length};                                                       \
-        assert_rpma(rpma_conn_req_connect(&meeting.incoming, &pdata, &conn), RPMA_E_INVAL);                            \
-        assert_null(meeting.incoming);                                                                                 \
-        assert_ptr_equal(conn, NO_CONNECTION);                                                                         \
+        refuse_to_connect(meeting.incoming, &pdata);                                                                   \
         expect_event(meeting.active, RPMA_CONN_REJECTED);                                                              \
     }
 BAD_PRIVATE_DATA(BAD_PRIVATE_DATA_CASE)
@@ -206,18 +188,17 @@ CASE(without_an_output_an_incoming_request_is_rejected)
 
 CASE(a_receive_on_an_outgoing_request_gets_the_first_message)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    struct region memory = new_region(peer, 4096, USAGE_ALL);
-    struct rpma_conn_req *req = new_request(peer, listener.port, NULL);
+    struct listener listener = listen_somewhere(new_peer());
+    struct region memory = new_region(listener.peer, 4096, USAGE_ALL);
+    struct rpma_conn_req *req = new_request(listener.peer, listener.port, NULL);
     assert_done(rpma_conn_req_recv(req, memory.mr, 64, 512, &memory));
     struct rpma_conn *active = connect_request(req, NULL);
     struct rpma_conn *passive = connect_request(next_request(listener.ep, NULL), NULL);
     expect_event(active, RPMA_CONN_ESTABLISHED);
     expect_event(passive, RPMA_CONN_ESTABLISHED);
     fill(memory.ptr + 2048, 512, 3);
-    assert_done(rpma_send(passive, memory.mr, 2048, 512, ALWAYS, &peer));
-    expect_success(main_cq(passive), IBV_WC_SEND, &peer);
+    assert_done(rpma_send(passive, memory.mr, 2048, 512, ALWAYS, &listener.peer));
+    expect_success(main_cq(passive), IBV_WC_SEND, &listener.peer);
     assert_int_equal(expect_success(main_cq(active), IBV_WC_RECV, &memory).byte_len, 512);
     assert_filled(memory.ptr + 64, 512, 3);
 }
@@ -225,7 +206,7 @@ CASE(a_receive_on_an_outgoing_request_gets_the_first_message)
 CASE(a_receive_on_an_incoming_request_gets_the_first_message)
 {
     struct meeting meeting = meet();
-    struct region memory = new_region(meeting.peer, 4096, USAGE_ALL);
+    struct region memory = new_region(meeting.listener.peer, 4096, USAGE_ALL);
     assert_done(rpma_conn_req_recv(meeting.incoming, memory.mr, 0, 64, &memory));
     struct rpma_conn *passive = connect_request(meeting.incoming, NULL);
     expect_event(meeting.active, RPMA_CONN_ESTABLISHED);
@@ -278,5 +259,5 @@ CASE(a_rejected_request_leaves_nothing_behind)
     expect_event(meeting.active, RPMA_CONN_REJECTED);
     assert_done(rpma_conn_delete(&meeting.active));
     assert_done(rpma_ep_shutdown(&meeting.listener.ep));
-    assert_done(rpma_peer_delete(&meeting.peer));
+    assert_done(rpma_peer_delete(&meeting.listener.peer));
 }

@@ -149,8 +149,7 @@ CASE(a_receive_queue_has_its_own_descriptor)
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
     struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
-    struct rpma_cq *rcq = NULL;
-    assert_done(rpma_conn_get_rcq(pair.client.conn, &rcq));
+    struct rpma_cq *rcq = receive_cq(pair.client.conn);
     assert_int_not_equal(cq_fd(rcq), cq_fd(pair.client.cq));
     post(&pair, 1);
     await_readable(cq_fd(pair.client.cq));
@@ -201,24 +200,17 @@ CASE(a_signal_does_not_end_the_wait_for_an_event)
     expect_event(pair.server.conn, RPMA_CONN_CLOSED);
 }
 
-struct knock {
-    struct rpma_peer *peer;
-    struct listener listener;
-};
-
-static void knock(void *argument)
+static void knock(void *listener)
 {
-    struct knock *with = argument;
-    connect_request(new_request(with->peer, with->listener.port, NULL), NULL);
+    call_listener(listener);
 }
 
 CASE(a_signal_does_not_end_the_wait_for_a_request)
 {
-    struct knock with = {.peer = new_peer()};
-    with.listener = listen_somewhere(with.peer);
+    struct listener listener = listen_somewhere(new_peer());
     begin_interrupting();
-    run_later(knock, &with);
-    next_request(with.listener.ep, NULL);
+    run_later(knock, &listener);
+    next_request(listener.ep, NULL);
 }
 
 CASE(entries_stay_until_they_are_collected)

@@ -45,64 +45,54 @@ static void assert_matches(const char *text, const char *pattern)
 CASE(syslog_gets_level_place_and_text)
 {
     provoke_error();
-    assert_matches(syslog_text(), "^\\*ERROR\\* " PLACE_AND_TEXT);
+    assert_matches(syslog_spy.text, "^\\*ERROR\\* " PLACE_AND_TEXT);
 }
 
 CASE(syslog_gets_the_severity)
 {
     provoke_error();
-    assert_int_equal(LOG_PRI(syslog_priority()), LOG_ERR);
+    assert_int_equal(LOG_PRI(syslog_spy.priority), LOG_ERR);
 }
 
 CASE(syslog_gets_the_facility_local7)
 {
     provoke_error();
-    assert_int_equal(syslog_priority() & LOG_FACMASK, LOG_LOCAL7);
+    assert_int_equal(syslog_spy.priority & LOG_FACMASK, LOG_LOCAL7);
 }
 
 CASE(syslog_is_independent_of_the_auxiliary_threshold)
 {
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
     provoke_error();
-    assert_int_equal(syslog_messages(), 1);
+    assert_int_equal(syslog_spy.messages, 1);
 }
 
-CASE(syslog_has_a_tag_and_a_severity_for_information)
+static void tagged(enum rpma_log_level level, void (*provoke)(void), const char *pattern, int severity)
 {
-    set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_INFO);
-    provoke_info();
-    assert_matches(syslog_text(), "^\\*INFO\\*  " PLACE_AND_TEXT);
-    assert_int_equal(LOG_PRI(syslog_priority()), LOG_INFO);
+    set_threshold(RPMA_LOG_THRESHOLD, level);
+    provoke();
+    assert_matches(syslog_spy.text, pattern);
+    assert_int_equal(LOG_PRI(syslog_spy.priority), severity);
 }
+
+CALL_CASE(syslog_has_a_tag_and_a_severity_for_information,
+        tagged(RPMA_LOG_LEVEL_INFO, provoke_info, "^\\*INFO\\*  " PLACE_AND_TEXT, LOG_INFO));
 
 static void provoke_notice(void)
 {
     listen_somewhere(new_peer());
 }
 
-CASE(syslog_has_a_tag_and_a_severity_for_notices)
-{
-    set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_NOTICE);
-    provoke_notice();
-    assert_matches(syslog_text(), "^\\*NOTE\\*  " PLACE_AND_TEXT);
-    assert_int_equal(LOG_PRI(syslog_priority()), LOG_NOTICE);
-}
+CALL_CASE(syslog_has_a_tag_and_a_severity_for_notices,
+        tagged(RPMA_LOG_LEVEL_NOTICE, provoke_notice, "^\\*NOTE\\*  " PLACE_AND_TEXT, LOG_NOTICE));
 
 static void provoke_debug(void)
 {
-    static char memory[64];
-    struct rpma_mr_local *mr = NULL;
-    assert_done(rpma_mr_reg(new_peer(), memory, sizeof(memory), RPMA_MR_USAGE_READ_SRC, &mr));
-    remote_of((struct region){memory, sizeof(memory), mr});
+    remote_of(new_region(new_peer(), 64, RPMA_MR_USAGE_READ_SRC));
 }
 
-CASE(syslog_has_a_tag_and_a_severity_for_debugging)
-{
-    set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_DEBUG);
-    provoke_debug();
-    assert_matches(syslog_text(), "^\\*DEBUG\\* " PLACE_AND_TEXT);
-    assert_int_equal(LOG_PRI(syslog_priority()), LOG_DEBUG);
-}
+CALL_CASE(syslog_has_a_tag_and_a_severity_for_debugging,
+        tagged(RPMA_LOG_LEVEL_DEBUG, provoke_debug, "^\\*DEBUG\\* " PLACE_AND_TEXT, LOG_DEBUG));
 
 CASE(stderr_gets_time_and_thread_before_that)
 {
@@ -128,10 +118,7 @@ CASE(nothing_is_written_with_the_main_threshold_disabled)
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_DEBUG);
     catch_stderr(provoke_error);
     assert_string_equal(printed, "");
-    assert_int_equal(syslog_messages(), 0);
+    assert_int_equal(syslog_spy.messages, 0);
 }
 
-CASE(loading_the_library_leaves_the_program_s_syslog_alone)
-{
-    assert_int_equal(syslog_opened(), 0);
-}
+CALL_CASE(loading_the_library_leaves_the_program_s_syslog_alone, assert_int_equal(syslog_spy.opened, 0));

@@ -135,10 +135,7 @@ CASE(surplus_bytes_are_ignored)
     assert_int_equal(flush_type, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
 }
 
-CASE(twenty_bytes_are_refused)
-{
-    refused(sample, DESCRIPTOR_SIZE - 1);
-}
+CALL_CASE(twenty_bytes_are_refused, refused(sample, DESCRIPTOR_SIZE - 1));
 
 CASE(too_few_bytes_are_not_read)
 {

@@ -56,18 +56,16 @@ CASE(deleting_no_connection_succeeds)
 
 CASE(a_connection_can_be_deleted_before_it_is_established)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    struct rpma_conn *conn = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct listener listener = listen_somewhere(new_peer());
+    struct rpma_conn *conn = call_listener(&listener);
     assert_done(rpma_conn_delete(&conn));
     assert_null(conn);
 }
 
 CASE(an_accepted_connection_can_be_deleted_at_once)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct listener listener = listen_somewhere(new_peer());
+    struct rpma_conn *active = call_listener(&listener);
     struct rpma_conn *passive = connect_request(next_request(listener.ep, NULL), NULL);
     assert_done(rpma_conn_delete(&passive));
     assert_done(rpma_conn_delete(&active));
@@ -103,15 +101,8 @@ static void operation_after_the_end(int flags)
         assert_rpma(result, RPMA_E_PROVIDER);
 }
 
-CASE(an_operation_after_the_end_fails)
-{
-    operation_after_the_end(ALWAYS);
-}
-
-CASE(an_unsignalled_operation_after_the_end_fails)
-{
-    operation_after_the_end(ON_ERROR);
-}
+CALL_CASE(an_operation_after_the_end_fails, operation_after_the_end(ALWAYS));
+CALL_CASE(an_unsignalled_operation_after_the_end_fails, operation_after_the_end(ON_ERROR));
 
 /* Operations that have completed before the end succeed; the others are flushed. */
 CASE(operations_of_before_complete_in_order_after_the_end)
@@ -158,8 +149,7 @@ CASE(other_connections_continue)
 /* Sends its port, accepts one connection and sends a notification. */
 static void serve_one(int fd)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
+    struct listener listener = listen_somewhere(new_peer());
     assert_int_equal(write(fd, listener.port, sizeof(listener.port)), sizeof(listener.port));
     struct rpma_conn *conn = connect_request(next_request(listener.ep, NULL), NULL);
     expect_event(conn, RPMA_CONN_ESTABLISHED);

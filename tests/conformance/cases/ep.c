@@ -30,37 +30,25 @@ CASE(shutting_down_nothing_succeeds)
 
 CASE(an_address_in_use_is_a_provider_error)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
+    struct listener listener = listen_somewhere(new_peer());
     struct rpma_ep *second = UNTOUCHED;
-    assert_provider(rpma_ep_listen(peer, case_address, listener.port, &second), EADDRINUSE);
+    assert_provider(rpma_ep_listen(listener.peer, case_address, listener.port, &second), EADDRINUSE);
     assert_ptr_equal(second, UNTOUCHED);
 }
 
 CASE(a_port_is_free_again_after_the_shutdown)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
+    struct listener listener = listen_somewhere(new_peer());
     for (int i = 0; i < 5; ++i) {
         assert_done(rpma_ep_shutdown(&listener.ep));
-        assert_done(rpma_ep_listen(peer, case_address, listener.port, &listener.ep));
+        assert_done(rpma_ep_listen(listener.peer, case_address, listener.port, &listener.ep));
     }
 }
 
-CASE(an_unknown_service_is_a_provider_error)
-{
-    refused(case_address, "no such port");
-}
-
-CASE(text_that_is_no_address_is_a_provider_error)
-{
-    refused("no such host!", "7204");
-}
-
-CASE(an_address_of_another_machine_is_a_provider_error)
-{
-    refused("192.0.2.1" /* documentation only, no machine has it */, "7204");
-}
+CALL_CASE(an_unknown_service_is_a_provider_error, refused(case_address, "no such port"));
+CALL_CASE(text_that_is_no_address_is_a_provider_error, refused("no such host!", "7204"));
+CALL_CASE(an_address_of_another_machine_is_a_provider_error,
+        refused("192.0.2.1" /* documentation only, no machine has it */, "7204"));
 
 CASE(many_endpoints_share_a_peer)
 {
@@ -81,10 +69,9 @@ CASE(the_descriptor_stays_the_same)
 
 CASE(the_descriptor_is_readable_when_a_request_waits)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
+    struct listener listener = listen_somewhere(new_peer());
     assert_not_readable(ep_fd(listener.ep));
-    connect_request(new_request(peer, listener.port, NULL), NULL);
+    call_listener(&listener);
     await_readable(ep_fd(listener.ep));
     next_request(listener.ep, NULL);
     assert_not_readable(ep_fd(listener.ep));
@@ -103,10 +90,9 @@ CASE(without_a_request_a_nonblocking_endpoint_has_no_event)
 
 CASE(a_nonblocking_endpoint_takes_requests)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
+    struct listener listener = listen_somewhere(new_peer());
     make_nonblocking(ep_fd(listener.ep));
-    struct rpma_conn *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct rpma_conn *active = call_listener(&listener);
     await_readable(ep_fd(listener.ep));
     connect_request(next_request(listener.ep, NULL), NULL);
     expect_event(active, RPMA_CONN_ESTABLISHED);
@@ -114,9 +100,8 @@ CASE(a_nonblocking_endpoint_takes_requests)
 
 CASE(preparing_a_request_does_not_reach_the_endpoint)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    struct rpma_conn_req *req = new_request(peer, listener.port, NULL);
+    struct listener listener = listen_somewhere(new_peer());
+    struct rpma_conn_req *req = new_request(listener.peer, listener.port, NULL);
     assert_not_readable(ep_fd(listener.ep));
     assert_done(rpma_conn_req_delete(&req));
     assert_not_readable(ep_fd(listener.ep));
@@ -124,11 +109,10 @@ CASE(preparing_a_request_does_not_reach_the_endpoint)
 
 CASE(requests_are_taken_in_the_order_of_their_arrival)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
+    struct listener listener = listen_somewhere(new_peer());
     for (unsigned char i = 1; i <= 5; ++i) {
         struct rpma_conn_private_data pdata = {&i, 1};
-        connect_request(new_request(peer, listener.port, NULL), &pdata);
+        connect_request(new_request(listener.peer, listener.port, NULL), &pdata);
         if (i == 1)
             await_readable(ep_fd(listener.ep));
         usleep(20000);
@@ -143,11 +127,10 @@ CASE(requests_are_taken_in_the_order_of_their_arrival)
 
 CASE(many_requests_wait)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
+    struct listener listener = listen_somewhere(new_peer());
     struct rpma_conn *active[16];
     for (int i = 0; i < 16; ++i)
-        active[i] = connect_request(new_request(peer, listener.port, NULL), NULL);
+        active[i] = call_listener(&listener);
     for (int i = 0; i < 16; ++i)
         connect_request(next_request(listener.ep, NULL), NULL);
     for (int i = 0; i < 16; ++i)
@@ -168,9 +151,8 @@ CASE(connections_survive_the_shutdown)
 /* Returns a pending request whose endpoint was shut down. */
 static struct rpma_conn_req *orphaned_request(struct rpma_conn **active)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    *active = connect_request(new_request(peer, listener.port, NULL), NULL);
+    struct listener listener = listen_somewhere(new_peer());
+    *active = call_listener(&listener);
     struct rpma_conn_req *req = next_request(listener.ep, NULL);
     assert_done(rpma_ep_shutdown(&listener.ep));
     return req;
@@ -194,8 +176,7 @@ CASE(a_pending_request_can_be_rejected_after_the_shutdown)
 
 CASE(a_port_has_no_listener_after_the_shutdown)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
+    struct listener listener = listen_somewhere(new_peer());
     assert_done(rpma_ep_shutdown(&listener.ep));
-    expect_event(connect_request(new_request(peer, listener.port, NULL), NULL), RPMA_CONN_REJECTED);
+    expect_event(call_listener(&listener), RPMA_CONN_REJECTED);
 }

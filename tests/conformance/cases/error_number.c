@@ -17,11 +17,10 @@ CASE(an_unmapped_region_is_efault)
 
 CASE(an_address_in_use_is_eaddrinuse)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
+    struct listener listener = listen_somewhere(new_peer());
     struct rpma_ep *second = NULL;
     errno = BEFORE;
-    assert_provider(rpma_ep_listen(peer, case_address, listener.port, &second), EADDRINUSE);
+    assert_provider(rpma_ep_listen(listener.peer, case_address, listener.port, &second), EADDRINUSE);
 }
 
 CASE(a_full_send_queue_is_enomem)

@@ -19,9 +19,9 @@ static void apply(struct rpma_conn *conn, bool direct_write_to_pmem)
     assert_done(rpma_peer_cfg_delete(&cfg));
 }
 
-static int flush_to(struct pair *pair, enum rpma_flush_type type)
+static int flush_to(struct pair *pair, enum rpma_flush_type type, size_t length)
 {
-    return rpma_flush(pair->client.conn, pair->client.remote, 0, 8, type, ALWAYS, pair);
+    return rpma_flush(pair->client.conn, pair->client.remote, 0, length, type, ALWAYS, pair);
 }
 
 /* Returns a connection to a region of the given size and usage. */
@@ -40,8 +40,7 @@ CASE(after_a_flush_to_visibility_the_data_is_there)
         fill(pair.client.memory.ptr, 8192, round);
         assert_done(
                 rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8192, ON_ERROR, NULL));
-        assert_done(
-                rpma_flush(pair.client.conn, pair.client.remote, 0, 8192, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &pair));
+        assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY, 8192));
         expect_flushed(pair.client.cq, &pair);
         assert_filled(pair.server.memory.ptr, 8192, round);
     }
@@ -52,8 +51,7 @@ CASE(a_flush_leaves_the_memory_of_both_sides_alone)
     struct pair pair = connect_pair();
     fill(pair.server.memory.ptr, MEMORY_SIZE, 3);
     fill(pair.client.memory.ptr, MEMORY_SIZE, 4);
-    assert_done(rpma_flush(
-            pair.client.conn, pair.client.remote, 0, MEMORY_SIZE, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &pair));
+    assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY, MEMORY_SIZE));
     expect_flushed(pair.client.cq, &pair);
     assert_filled(pair.server.memory.ptr, MEMORY_SIZE, 3);
     assert_filled(pair.client.memory.ptr, MEMORY_SIZE, 4);
@@ -62,40 +60,35 @@ CASE(a_flush_leaves_the_memory_of_both_sides_alone)
 CASE(visibility_needs_no_peer_configuration)
 {
     struct pair pair = connect_pair();
-    assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY));
+    assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY, 8));
     expect_flushed(pair.client.cq, &pair);
 }
 
-CASE(visibility_needs_a_region_registered_for_it)
+/* Expects that a region of this usage cannot be flushed without a peer configuration. */
+static void refused(int usage, enum rpma_flush_type type)
 {
-    struct pair pair = pair_to(4096, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC);
-    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY), RPMA_E_NOSUPP);
+    struct pair pair = pair_to(4096, usage);
+    assert_rpma(flush_to(&pair, type, 8), RPMA_E_NOSUPP);
 }
 
-CASE(visibility_is_not_contained_in_persistence)
-{
-    struct pair pair = pair_to(4096, RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT);
-    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY), RPMA_E_NOSUPP);
-}
-
-CASE(persistence_needs_a_peer_configuration)
-{
-    struct pair pair = pair_to(4096, BOTH_TYPES);
-    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
-}
+CALL_CASE(visibility_needs_a_region_registered_for_it,
+        refused(RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_READ_SRC, RPMA_FLUSH_TYPE_VISIBILITY));
+CALL_CASE(visibility_is_not_contained_in_persistence,
+        refused(RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT, RPMA_FLUSH_TYPE_VISIBILITY));
+CALL_CASE(persistence_needs_a_peer_configuration, refused(BOTH_TYPES, RPMA_FLUSH_TYPE_PERSISTENT));
 
 CASE(persistence_needs_direct_write_to_pmem)
 {
     struct pair pair = pair_to(4096, BOTH_TYPES);
     apply(pair.client.conn, false);
-    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT, 8), RPMA_E_NOSUPP);
 }
 
 CASE(persistence_needs_a_region_registered_for_it)
 {
     struct pair pair = pair_to(4096, RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_WRITE_DST);
     apply(pair.client.conn, true);
-    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT, 8), RPMA_E_NOSUPP);
 }
 
 /* Returns a region of a shared file mapping, which a device can make durable on a machine without persistent memory. */
@@ -127,8 +120,7 @@ CASE(with_direct_write_to_pmem_persistence_is_flushed_to)
     fill(pair.client.memory.ptr, sizeof(stored), 5);
     assert_done(rpma_write(
             pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, sizeof(stored), ON_ERROR, NULL));
-    assert_done(rpma_flush(
-            pair.client.conn, pair.client.remote, 0, sizeof(stored), RPMA_FLUSH_TYPE_PERSISTENT, ALWAYS, &pair));
+    assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT, sizeof(stored)));
     expect_flushed(pair.client.cq, &pair);
     assert_int_equal(pread(fileno(file), stored, sizeof(stored), 0), sizeof(stored));
     assert_filled(stored, sizeof(stored), 5);
@@ -139,7 +131,7 @@ CASE(the_peer_configuration_can_be_revoked)
     struct pair pair = pair_to(4096, BOTH_TYPES);
     apply(pair.client.conn, true);
     apply(pair.client.conn, false);
-    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT, 8), RPMA_E_NOSUPP);
 }
 
 CASE(the_peer_configuration_holds_for_one_connection)
@@ -147,13 +139,13 @@ CASE(the_peer_configuration_holds_for_one_connection)
     struct pair first = pair_to(4096, BOTH_TYPES);
     struct pair second = connect_again(&first);
     apply(first.client.conn, true);
-    assert_rpma(flush_to(&second, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+    assert_rpma(flush_to(&second, RPMA_FLUSH_TYPE_PERSISTENT, 8), RPMA_E_NOSUPP);
 }
 
 CASE(a_refused_flush_posts_nothing)
 {
     struct pair pair = pair_to(4096, BOTH_TYPES);
-    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT), RPMA_E_NOSUPP);
+    assert_rpma(flush_to(&pair, RPMA_FLUSH_TYPE_PERSISTENT, 8), RPMA_E_NOSUPP);
     assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, &state));
     expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, &state);
 }
@@ -181,7 +173,7 @@ EDGES(EDGE_CASE)
 CASE(a_region_to_write_and_flush_need_not_be_readable)
 {
     struct pair pair = pair_to(4096, RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY);
-    assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY));
+    assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY, 8));
     expect_flushed(pair.client.cq, &pair);
 }
 
@@ -192,7 +184,7 @@ CASE(flushes_can_outnumber_the_outstanding_reads_of_a_device)
     assert_done(rpma_conn_cfg_set_cq_size(cfg, 200));
     struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
     for (int i = 0; i < 200; ++i)
-        assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY));
+        assert_done(flush_to(&pair, RPMA_FLUSH_TYPE_VISIBILITY, 8));
     for (int i = 0; i < 200; ++i)
         expect_flushed(pair.client.cq, &pair);
 }

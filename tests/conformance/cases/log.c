@@ -133,7 +133,7 @@ CASE(the_program_s_function_replaces_the_default)
 {
     keep_up_to(RPMA_LOG_LEVEL_ERROR);
     provoke_error();
-    assert_int_equal(syslog_messages(), 0);
+    assert_int_equal(syslog_spy.messages, 0);
 }
 
 CASE(null_restores_the_default_function)
@@ -142,7 +142,7 @@ CASE(null_restores_the_default_function)
     assert_done(rpma_log_set_function(RPMA_LOG_USE_DEFAULT_FUNCTION));
     provoke_error();
     assert_int_equal(kept(), 0);
-    assert_int_equal(syslog_messages(), 1);
+    assert_int_equal(syslog_spy.messages, 1);
 }
 
 CASE(a_message_above_the_threshold_is_dropped)

@@ -36,14 +36,8 @@ static void sends(size_t length, bool immediate)
 #define SIZES(ROW) ROW(1) ROW(8) ROW(1000) ROW(4096) ROW(65536)
 
 #define SIZE_CASES(length)                                                                                             \
-    CASE(a_message_of_##length##_bytes_arrives)                                                                        \
-    {                                                                                                                  \
-        sends(length, false);                                                                                          \
-    }                                                                                                                  \
-    CASE(a_message_of_##length##_bytes_and_an_immediate_value_arrives)                                                 \
-    {                                                                                                                  \
-        sends(length, true);                                                                                           \
-    }
+    CALL_CASE(a_message_of_##length##_bytes_arrives, sends(length, false));                                            \
+    CALL_CASE(a_message_of_##length##_bytes_and_an_immediate_value_arrives, sends(length, true));
 SIZES(SIZE_CASES)
 
 CASE(an_empty_message_needs_no_regions)
@@ -157,12 +151,10 @@ CASE(receives_complete_on_the_receive_queue_if_there_is_one)
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
     struct pair pair = connect_pair_with(new_peer(), NULL, cfg);
-    struct rpma_cq *rcq = NULL;
     struct ibv_wc wc;
-    assert_done(rpma_conn_get_rcq(pair.server.conn, &rcq));
     assert_done(rpma_recv(pair.server.conn, NULL, 0, 0, &pair));
     assert_done(rpma_send(pair.client.conn, NULL, 0, 0, ALWAYS, NULL));
-    expect_success(rcq, IBV_WC_RECV, &pair);
+    expect_success(receive_cq(pair.server.conn), IBV_WC_RECV, &pair);
     assert_rpma(rpma_cq_get_wc(pair.server.cq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
 }
 
@@ -171,13 +163,11 @@ CASE(sends_complete_on_the_main_queue)
     struct rpma_conn_cfg *cfg = new_cfg();
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
     struct pair pair = connect_pair_with(new_peer(), cfg, NULL);
-    struct rpma_cq *rcq = NULL;
     struct ibv_wc wc;
-    assert_done(rpma_conn_get_rcq(pair.client.conn, &rcq));
     assert_done(rpma_recv(pair.server.conn, NULL, 0, 0, NULL));
     assert_done(rpma_send(pair.client.conn, NULL, 0, 0, ALWAYS, &pair));
     expect_success(pair.client.cq, IBV_WC_SEND, &pair);
-    assert_rpma(rpma_cq_get_wc(rcq, 1, &wc, NULL), RPMA_E_NO_COMPLETION);
+    assert_rpma(rpma_cq_get_wc(receive_cq(pair.client.conn), 1, &wc, NULL), RPMA_E_NO_COMPLETION);
 }
 
 CASE(both_sides_send_at_once)

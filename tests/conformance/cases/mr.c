@@ -40,11 +40,7 @@ static void refused(void *ptr, size_t size, int usage, int expected)
     ROW(a_destination_of_messages, RPMA_MR_USAGE_RECV)                                                                 \
     ROW(everything, 0xff)
 
-#define USAGE_CASE(name, usage)                                                                                        \
-    CASE(memory_is_registered_as_##name)                                                                               \
-    {                                                                                                                  \
-        registers(usage);                                                                                              \
-    }
+#define USAGE_CASE(name, usage) CALL_CASE(memory_is_registered_as_##name, registers(usage));
 USAGES(USAGE_CASE)
 
 #define BAD_USAGES(ROW)                                                                                                \
@@ -55,22 +51,13 @@ USAGES(USAGE_CASE)
     ROW(the_sign_bit, INT32_MIN)
 
 #define BAD_USAGE_CASE(name, usage)                                                                                    \
-    CASE(the_usage_##name##_is_refused)                                                                                \
-    {                                                                                                                  \
-        refused(memory, sizeof(memory), usage, RPMA_E_INVAL);                                                          \
-    }
+    CALL_CASE(the_usage_##name##_is_refused, refused(memory, sizeof(memory), usage, RPMA_E_INVAL));
 BAD_USAGES(BAD_USAGE_CASE)
 
-CASE(a_region_of_0_bytes_is_refused)
-{
-    refused(memory, 0, RPMA_MR_USAGE_READ_SRC, RPMA_E_INVAL);
-}
-
-CASE(memory_that_is_not_mapped_is_a_provider_error)
-{
-    /* The lowest pages are never mapped (vm.mmap_min_addr). Another mapping could reuse a hole left by munmap(). */
-    refused((void *)4096, 8192, RPMA_MR_USAGE_READ_SRC, RPMA_E_PROVIDER);
-}
+CALL_CASE(a_region_of_0_bytes_is_refused, refused(memory, 0, RPMA_MR_USAGE_READ_SRC, RPMA_E_INVAL));
+/* The lowest pages are never mapped (vm.mmap_min_addr). Another mapping could reuse a hole left by munmap(). */
+CALL_CASE(memory_that_is_not_mapped_is_a_provider_error,
+        refused((void *)4096, 8192, RPMA_MR_USAGE_READ_SRC, RPMA_E_PROVIDER));
 
 CASE(a_region_need_not_be_aligned)
 {
@@ -179,17 +166,6 @@ CASE(unsupported_advice_has_a_distinct_error)
     assert_rpma(result, RPMA_E_NOSUPP);
 }
 
-CASE(advice_past_the_end_of_the_region_is_refused)
-{
-    advice(0, MEMORY_SIZE + 1, RPMA_E_INVAL);
-}
-
-CASE(advice_from_the_end_of_the_region_is_refused)
-{
-    advice(MEMORY_SIZE, 1, RPMA_E_INVAL);
-}
-
-CASE(advice_about_a_range_that_wraps_around_is_refused)
-{
-    advice(SIZE_MAX, 2, RPMA_E_INVAL);
-}
+CALL_CASE(advice_past_the_end_of_the_region_is_refused, advice(0, MEMORY_SIZE + 1, RPMA_E_INVAL));
+CALL_CASE(advice_from_the_end_of_the_region_is_refused, advice(MEMORY_SIZE, 1, RPMA_E_INVAL));
+CALL_CASE(advice_about_a_range_that_wraps_around_is_refused, advice(SIZE_MAX, 2, RPMA_E_INVAL));

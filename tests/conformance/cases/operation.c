@@ -53,18 +53,9 @@ static void writes_with_immediate(size_t length)
 }
 
 #define SIZE_CASES(length)                                                                                             \
-    CASE(a_write_of_##length##_bytes_arrives)                                                                          \
-    {                                                                                                                  \
-        writes(length);                                                                                                \
-    }                                                                                                                  \
-    CASE(a_read_of_##length##_bytes_arrives)                                                                           \
-    {                                                                                                                  \
-        reads(length);                                                                                                 \
-    }                                                                                                                  \
-    CASE(a_write_with_immediate_of_##length##_bytes_arrives)                                                           \
-    {                                                                                                                  \
-        writes_with_immediate(length);                                                                                 \
-    }
+    CALL_CASE(a_write_of_##length##_bytes_arrives, writes(length));                                                    \
+    CALL_CASE(a_read_of_##length##_bytes_arrives, reads(length));                                                      \
+    CALL_CASE(a_write_with_immediate_of_##length##_bytes_arrives, writes_with_immediate(length));
 SIZES(SIZE_CASES)
 
 CASE(a_write_of_8_mib_arrives)

@@ -53,15 +53,8 @@ static void descriptor_of(bool supported, unsigned char expected)
     assert_int_equal(bytes[2], 0xaa);
 }
 
-CASE(the_peer_cfg_descriptor_without_direct_write_is_0)
-{
-    descriptor_of(false, 0);
-}
-
-CASE(the_peer_cfg_descriptor_with_direct_write_is_1)
-{
-    descriptor_of(true, 1);
-}
+CALL_CASE(the_peer_cfg_descriptor_without_direct_write_is_0, descriptor_of(false, 0));
+CALL_CASE(the_peer_cfg_descriptor_with_direct_write_is_1, descriptor_of(true, 1));
 
 static struct rpma_peer_cfg *parsed(const void *descriptor, size_t size)
 {
@@ -70,15 +63,8 @@ static struct rpma_peer_cfg *parsed(const void *descriptor, size_t size)
     return cfg;
 }
 
-CASE(a_peer_cfg_descriptor_of_0_is_read)
-{
-    assert_false(supports_direct_write(parsed("\0", 1)));
-}
-
-CASE(a_peer_cfg_descriptor_of_1_is_read)
-{
-    assert_true(supports_direct_write(parsed("\1", 1)));
-}
+CALL_CASE(a_peer_cfg_descriptor_of_0_is_read, assert_false(supports_direct_write(parsed("\0", 1))));
+CALL_CASE(a_peer_cfg_descriptor_of_1_is_read, assert_true(supports_direct_write(parsed("\1", 1))));
 
 CASE(any_other_peer_cfg_descriptor_is_read_as_1)
 {
@@ -92,10 +78,8 @@ CASE(any_other_peer_cfg_descriptor_is_read_as_1)
     }
 }
 
-CASE(surplus_bytes_of_a_peer_cfg_descriptor_are_ignored)
-{
-    assert_false(supports_direct_write(parsed("\0\1\1\1", 4)));
-}
+CALL_CASE(
+        surplus_bytes_of_a_peer_cfg_descriptor_are_ignored, assert_false(supports_direct_write(parsed("\0\1\1\1", 4))));
 
 CASE(an_empty_peer_cfg_descriptor_is_refused_unread)
 {

@@ -41,7 +41,6 @@ static struct rpma_conn_private_data of_request(const struct rpma_conn_req *req)
 
 struct exchange {
     struct listener listener;
-    struct rpma_peer *peer;
     struct rpma_conn *active;
     struct rpma_conn_req *incoming;
     struct rpma_conn *passive;
@@ -53,9 +52,9 @@ static struct exchange request_with(uint8_t length)
     unsigned char sent[255];
     fill(sent, sizeof(sent), 9);
     struct rpma_conn_private_data pdata = {sent, length};
-    struct exchange exchange = {.peer = new_peer()};
-    exchange.listener = listen_somewhere(exchange.peer);
-    exchange.active = connect_request(new_request(exchange.peer, exchange.listener.port, NULL), length ? &pdata : NULL);
+    struct exchange exchange = {.listener = listen_somewhere(new_peer())};
+    exchange.active =
+            connect_request(new_request(exchange.listener.peer, exchange.listener.port, NULL), length ? &pdata : NULL);
     memset(sent, 0xee, sizeof(sent));
     exchange.incoming = next_request(exchange.listener.ep, NULL);
     return exchange;
@@ -103,15 +102,8 @@ CASE(both_sides_may_send_at_once)
     assert_arrived(&at_client, 40, ANSWER_LIMIT);
 }
 
-CASE(an_outgoing_request_has_none)
-{
-    assert_absent(of_request(new_request(new_peer(), "7204", NULL)));
-}
-
-CASE(the_active_side_has_none_before_it_is_established)
-{
-    assert_absent(of_connection(request_with(8).active));
-}
+CALL_CASE(an_outgoing_request_has_none, assert_absent(of_request(new_request(new_peer(), "7204", NULL))));
+CALL_CASE(the_active_side_has_none_before_it_is_established, assert_absent(of_connection(request_with(8).active)));
 
 CASE(a_rejected_connection_has_none)
 {
@@ -167,9 +159,8 @@ static void too_much_in_a_request(uint8_t length)
     needs_the_limits_of_infiniband();
     unsigned char sent[255] = {0};
     struct rpma_conn_private_data pdata = {sent, length};
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    struct rpma_conn_req *req = new_request(peer, listener.port, NULL);
+    struct listener listener = listen_somewhere(new_peer());
+    struct rpma_conn_req *req = new_request(listener.peer, listener.port, NULL);
     struct rpma_conn *conn = NULL;
     assert_rpma(rpma_conn_req_connect(&req, &pdata, &conn), RPMA_E_PROVIDER);
     assert_null(req);
@@ -201,7 +192,5 @@ CASE(an_answer_does_not_carry_more_than_196_bytes)
     too_much_in_an_answer(255);
 }
 
-CASE(an_answer_with_too_much_rejects_the_client)
-{
-    expect_event(too_much_in_an_answer(255).active, RPMA_CONN_REJECTED);
-}
+CALL_CASE(an_answer_with_too_much_rejects_the_client,
+        expect_event(too_much_in_an_answer(255).active, RPMA_CONN_REJECTED));

@@ -17,7 +17,7 @@ static struct shared connect_shared(uint32_t rcq_size)
     assert_done(rpma_conn_cfg_set_compl_channel(cfg, true));
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, rcq_size));
     struct shared shared = {.pair = connect_pair_with(new_peer(), cfg, NULL), .fd = -1};
-    assert_done(rpma_conn_get_rcq(shared.pair.client.conn, &shared.rcq));
+    shared.rcq = receive_cq(shared.pair.client.conn);
     assert_done(rpma_conn_get_compl_fd(shared.pair.client.conn, &shared.fd));
     assert_true(shared.fd >= 0);
     return shared;
@@ -35,28 +35,29 @@ static void receive(struct shared *shared)
     assert_done(rpma_send(shared->pair.server.conn, NULL, 0, 0, ALWAYS, NULL));
 }
 
+/* Waits for an event, which must be that of the receive queue or of the main queue. */
+static struct rpma_cq *expect_queue(const struct shared *shared, bool receive_queue)
+{
+    struct rpma_cq *cq = NULL;
+    bool is_rcq = !receive_queue;
+    assert_done(rpma_conn_wait(shared->pair.client.conn, 0, &cq, &is_rcq));
+    assert_int_equal(is_rcq, receive_queue);
+    assert_ptr_equal(cq, receive_queue ? shared->rcq : shared->pair.client.cq);
+    return cq;
+}
+
 CASE(waiting_returns_the_main_queue)
 {
     struct shared shared = connect_shared(4);
-    struct rpma_cq *cq = NULL;
-    bool is_rcq = true;
     post(&shared);
-    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq));
-    assert_ptr_equal(cq, shared.pair.client.cq);
-    assert_false(is_rcq);
-    expect_success(cq, IBV_WC_RDMA_WRITE, &shared);
+    expect_success(expect_queue(&shared, false), IBV_WC_RDMA_WRITE, &shared);
 }
 
 CASE(waiting_returns_the_receive_queue)
 {
     struct shared shared = connect_shared(4);
-    struct rpma_cq *cq = NULL;
-    bool is_rcq = false;
     receive(&shared);
-    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq));
-    assert_ptr_equal(cq, shared.rcq);
-    assert_true(is_rcq);
-    expect_success(cq, IBV_WC_RECV, &shared);
+    expect_success(expect_queue(&shared, true), IBV_WC_RECV, &shared);
 }
 
 CASE(waiting_need_not_return_the_kind)
@@ -116,12 +117,8 @@ CASE(queues_get_events_in_the_order_of_their_completions)
         (rcq_first ? complete_receive : complete_write)(&shared);
         await_readable(shared.fd); /* waits for the event of the first queue */
         (rcq_first ? complete_write : complete_receive)(&shared);
-        for (int k = 0; k < 2; ++k) {
-            struct rpma_cq *cq = NULL;
-            bool is_rcq = false;
-            assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq));
-            assert_int_equal(is_rcq, rcq_first == (k == 0));
-        }
+        expect_queue(&shared, rcq_first);
+        expect_queue(&shared, !rcq_first);
     }
 }
 
@@ -130,12 +127,10 @@ CASE(waiting_arms_the_queue_again)
     struct shared shared = connect_shared(4);
     for (int i = 0; i < 50; ++i) {
         struct ibv_wc wc;
-        struct rpma_cq *cq = NULL;
         int result;
         post(&shared);
         do {
-            assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL));
-            result = rpma_cq_get_wc(cq, 1, &wc, NULL);
+            result = rpma_cq_get_wc(expect_queue(&shared, false), 1, &wc, NULL);
         } while (result == RPMA_E_NO_COMPLETION);
         assert_rpma(result, 0);
     }
@@ -144,14 +139,9 @@ CASE(waiting_arms_the_queue_again)
 CASE(a_channel_without_receive_queue_returns_the_main_queue)
 {
     struct shared shared = connect_shared(0);
-    struct rpma_cq *cq = NULL;
-    bool is_rcq = true;
     assert_null(shared.rcq);
     receive(&shared);
-    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, &is_rcq));
-    assert_ptr_equal(cq, shared.pair.client.cq);
-    assert_false(is_rcq);
-    expect_success(cq, IBV_WC_RECV, &shared);
+    expect_success(expect_queue(&shared, false), IBV_WC_RECV, &shared);
 }
 
 CASE(waiting_for_the_main_queue_alone_is_refused)
@@ -180,8 +170,7 @@ CASE(its_descriptor_is_readable_when_a_completion_waits)
     assert_not_readable(shared.fd);
     receive(&shared);
     await_readable(shared.fd);
-    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL));
-    expect_success(cq, IBV_WC_RECV, &shared);
+    expect_success(expect_queue(&shared, true), IBV_WC_RECV, &shared);
     /* A device may report a pending completion again when the queue is armed again. */
     make_nonblocking(shared.fd);
     while (rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL) == 0)
@@ -203,11 +192,9 @@ CASE(a_nonblocking_channel_has_no_completion)
 CASE(a_signal_does_not_end_the_wait)
 {
     struct shared shared = connect_shared(4);
-    struct rpma_cq *cq = NULL;
     begin_interrupting();
     run_later(post, &shared);
-    assert_done(rpma_conn_wait(shared.pair.client.conn, 0, &cq, NULL));
-    expect_success(cq, IBV_WC_RDMA_WRITE, &shared);
+    expect_success(expect_queue(&shared, false), IBV_WC_RDMA_WRITE, &shared);
 }
 
 CASE(each_connection_has_its_own)
@@ -225,13 +212,13 @@ CASE(a_shared_queue_without_its_own_cq_goes_with_it)
     struct rpma_peer *peer = new_peer();
     struct rpma_conn_cfg *cfg = new_cfg();
     struct rpma_srq *srq = new_srq(peer, 8, 0);
-    struct rpma_cq *rcq = NULL, *cq = NULL;
+    struct rpma_cq *cq = NULL;
     bool is_rcq = false;
     assert_done(rpma_conn_cfg_set_compl_channel(cfg, true));
     assert_done(rpma_conn_cfg_set_rcq_size(cfg, 4));
     assert_done(rpma_conn_cfg_set_srq(cfg, srq));
     struct pair pair = connect_pair_with(peer, NULL, cfg);
-    assert_done(rpma_conn_get_rcq(pair.server.conn, &rcq));
+    struct rpma_cq *rcq = receive_cq(pair.server.conn);
     assert_done(rpma_srq_recv(srq, pair.server.memory.mr, 0, 64, &pair));
     assert_done(rpma_send(pair.client.conn, NULL, 0, 0, ALWAYS, NULL));
     assert_done(rpma_conn_wait(pair.server.conn, 0, &cq, &is_rcq));

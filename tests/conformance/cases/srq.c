@@ -30,13 +30,6 @@ static struct pool connect_to_pool(uint32_t srq_rcq_size, uint32_t conn_rcq_size
     return pool;
 }
 
-static struct rpma_cq *conn_rcq(const struct rpma_conn *conn)
-{
-    struct rpma_cq *rcq = (struct rpma_cq *)(uintptr_t)64;
-    assert_done(rpma_conn_get_rcq(conn, &rcq));
-    return rcq;
-}
-
 /* Sends a message to a shared receive and checks that it completes on `cq`. */
 static void assert_received_on(struct pool *pool, struct rpma_cq *cq)
 {
@@ -71,10 +64,7 @@ CASE(its_own_queue_stays_the_same)
     assert_ptr_equal(own_cq(srq), own_cq(srq));
 }
 
-CASE(with_size_0_it_has_no_receive_cq)
-{
-    assert_null(own_cq(new_srq(new_peer(), 4, 0)));
-}
+CALL_CASE(with_size_0_it_has_no_receive_cq, assert_null(own_cq(new_srq(new_peer(), 4, 0))));
 
 static void too_large_for_the_device(int (*set_size)(struct rpma_srq_cfg *, uint32_t))
 {
@@ -86,15 +76,8 @@ static void too_large_for_the_device(int (*set_size)(struct rpma_srq_cfg *, uint
     assert_ptr_equal(srq, UNTOUCHED);
 }
 
-CASE(more_receives_than_the_device_has_are_a_provider_error)
-{
-    too_large_for_the_device(rpma_srq_cfg_set_rq_size);
-}
-
-CASE(a_larger_queue_than_the_device_has_is_a_provider_error)
-{
-    too_large_for_the_device(rpma_srq_cfg_set_rcq_size);
-}
+CALL_CASE(more_receives_than_the_device_has_are_a_provider_error, too_large_for_the_device(rpma_srq_cfg_set_rq_size));
+CALL_CASE(a_larger_queue_than_the_device_has_is_a_provider_error, too_large_for_the_device(rpma_srq_cfg_set_rcq_size));
 
 CASE(a_receive_needs_a_region_for_its_bytes)
 {
@@ -141,21 +124,21 @@ CASE(receives_complete_on_its_own_queue)
 CASE(its_own_queue_goes_before_that_of_the_connection)
 {
     struct pool pool = connect_to_pool(8, 8);
-    assert_null(conn_rcq(pool.pair.server.conn));
+    assert_null(receive_cq(pool.pair.server.conn));
     assert_received_on(&pool, own_cq(pool.srq));
 }
 
 CASE(without_its_own_receives_complete_on_that_of_the_connection)
 {
     struct pool pool = connect_to_pool(0, 8);
-    assert_non_null(conn_rcq(pool.pair.server.conn));
-    assert_received_on(&pool, conn_rcq(pool.pair.server.conn));
+    assert_non_null(receive_cq(pool.pair.server.conn));
+    assert_received_on(&pool, receive_cq(pool.pair.server.conn));
 }
 
 CASE(without_any_receives_complete_on_the_main_queue)
 {
     struct pool pool = connect_to_pool(0, 0);
-    assert_null(conn_rcq(pool.pair.server.conn));
+    assert_null(receive_cq(pool.pair.server.conn));
     assert_received_on(&pool, pool.pair.server.cq);
 }
 

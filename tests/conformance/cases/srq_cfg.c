@@ -21,10 +21,7 @@ static void assert_srq_cfg(const struct rpma_srq_cfg *cfg, uint32_t rq_size, uin
     assert_int_equal(rcq, rcq_size);
 }
 
-CASE(both_sizes_are_20_at_first)
-{
-    assert_srq_cfg(new_srq_cfg(), 20, 20);
-}
+CALL_CASE(both_sizes_are_20_at_first, assert_srq_cfg(new_srq_cfg(), 20, 20));
 
 CASE(both_sizes_read_back_as_set)
 {
@@ -35,21 +32,16 @@ CASE(both_sizes_read_back_as_set)
     assert_srq_cfg(cfg, 200, 300);
 }
 
-CASE(both_sizes_may_be_0)
+static void read_back(uint32_t size)
 {
     struct rpma_srq_cfg *cfg = new_srq_cfg();
-    assert_done(rpma_srq_cfg_set_rq_size(cfg, 0));
-    assert_done(rpma_srq_cfg_set_rcq_size(cfg, 0));
-    assert_srq_cfg(cfg, 0, 0);
+    assert_done(rpma_srq_cfg_set_rq_size(cfg, size));
+    assert_done(rpma_srq_cfg_set_rcq_size(cfg, size));
+    assert_srq_cfg(cfg, size, size);
 }
 
-CASE(the_largest_sizes_read_back_as_set)
-{
-    struct rpma_srq_cfg *cfg = new_srq_cfg();
-    assert_done(rpma_srq_cfg_set_rq_size(cfg, UINT32_MAX));
-    assert_done(rpma_srq_cfg_set_rcq_size(cfg, UINT32_MAX));
-    assert_srq_cfg(cfg, UINT32_MAX, UINT32_MAX);
-}
+CALL_CASE(both_sizes_may_be_0, read_back(0));
+CALL_CASE(the_largest_sizes_read_back_as_set, read_back(UINT32_MAX));
 
 CASE(deleting_an_srq_cfg_consumes_it)
 {

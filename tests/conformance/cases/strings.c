@@ -36,16 +36,10 @@ SUITE(strings);
     ROW(no_event_below, -2, "Unsupported connection event")                                                            \
     ROW(no_event_above, 5, "Unsupported connection event")
 
-#define ERROR_CASE(name, value, text)                                                                                  \
-    CASE(error_text_of_##name)                                                                                         \
-    {                                                                                                                  \
-        assert_string_equal(rpma_err_2str(value), text);                                                               \
-    }
+#define ERROR_CASE(name, value, text) CALL_CASE(error_text_of_##name, assert_string_equal(rpma_err_2str(value), text));
 ERRORS(ERROR_CASE)
 
 #define EVENT_CASE(name, value, text)                                                                                  \
-    CASE(event_text_of_##name)                                                                                         \
-    {                                                                                                                  \
-        assert_string_equal(rpma_utils_conn_event_2str((enum rpma_conn_event)(value)), text);                          \
-    }
+    CALL_CASE(event_text_of_##name,                                                                                    \
+            assert_string_equal(rpma_utils_conn_event_2str((enum rpma_conn_event)(value)), text));
 EVENTS(EVENT_CASE)

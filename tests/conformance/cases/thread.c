@@ -44,10 +44,7 @@ static void *make_peers(void *argument)
     return NULL;
 }
 
-CASE(peers_of_one_device_are_created_concurrently)
-{
-    run_in_threads(make_peers, device());
-}
+CALL_CASE(peers_of_one_device_are_created_concurrently, run_in_threads(make_peers, device()));
 
 static void *register_regions(void *argument)
 {
@@ -61,10 +58,7 @@ static void *register_regions(void *argument)
     return NULL;
 }
 
-CASE(regions_of_one_peer_are_registered_at_once)
-{
-    run_in_threads(register_regions, new_peer());
-}
+CALL_CASE(regions_of_one_peer_are_registered_at_once, run_in_threads(register_regions, new_peer()));
 
 static void *describe_region(void *argument)
 {
@@ -81,10 +75,7 @@ static void *describe_region(void *argument)
     return NULL;
 }
 
-CASE(one_region_is_described_at_once)
-{
-    run_in_threads(describe_region, new_region(new_peer(), 4096, USAGE_ALL).mr);
-}
+CALL_CASE(one_region_is_described_at_once, run_in_threads(describe_region, new_region(new_peer(), 4096, USAGE_ALL).mr));
 
 static void *change_cfg(void *argument)
 {
@@ -97,10 +88,7 @@ static void *change_cfg(void *argument)
     return NULL;
 }
 
-CASE(one_connection_cfg_is_changed_and_read_at_once)
-{
-    run_in_threads(change_cfg, new_cfg());
-}
+CALL_CASE(one_connection_cfg_is_changed_and_read_at_once, run_in_threads(change_cfg, new_cfg()));
 
 static void *change_peer_cfg(void *argument)
 {
@@ -136,10 +124,7 @@ static void *change_thresholds(void *argument)
     return NULL;
 }
 
-CASE(log_thresholds_are_changed_and_read_at_once)
-{
-    run_in_threads(change_thresholds, NULL);
-}
+CALL_CASE(log_thresholds_are_changed_and_read_at_once, run_in_threads(change_thresholds, NULL));
 
 static atomic_int messages;
 
@@ -274,20 +259,15 @@ CASE(one_thread_waits_for_events_while_another_operates)
     assert_int_equal(atomic_load(&failures), 0);
 }
 
-struct crowd {
-    struct rpma_peer *peer;
-    const char *port;
-};
-
 static void *connect_and_leave(void *argument)
 {
     const struct job *job = argument;
-    const struct crowd *crowd = job->shared;
+    const struct listener *listener = job->shared;
     for (int i = 0; i < 5; ++i) {
         struct rpma_conn_req *req = NULL;
         struct rpma_conn *conn = NULL;
         enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
-        EXPECT(rpma_conn_req_new(crowd->peer, case_address, crowd->port, NULL, &req) == 0);
+        EXPECT(rpma_conn_req_new(listener->peer, case_address, listener->port, NULL, &req) == 0);
         EXPECT(rpma_conn_req_connect(&req, NULL, &conn) == 0);
         EXPECT(conn && rpma_conn_next_event(conn, &event) == 0 && event == RPMA_CONN_ESTABLISHED);
         EXPECT(rpma_conn_delete(&conn) == 0);
@@ -311,12 +291,10 @@ static void *accept_all(void *argument)
 
 CASE(threads_connect_through_one_peer_at_once)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
-    struct crowd crowd = {peer, listener.port};
+    struct listener listener = listen_somewhere(new_peer());
     pthread_t server;
     assert_int_equal(pthread_create(&server, NULL, accept_all, listener.ep), 0);
-    run_in_threads(connect_and_leave, &crowd);
+    run_in_threads(connect_and_leave, &listener);
     assert_int_equal(pthread_join(server, NULL), 0);
     assert_int_equal(atomic_load(&failures), 0);
 }
@@ -332,12 +310,11 @@ static void *wait_for_requests(void *argument)
 
 CASE(a_waiting_endpoint_is_woken_by_each_request)
 {
-    struct rpma_peer *peer = new_peer();
-    struct listener listener = listen_somewhere(peer);
+    struct listener listener = listen_somewhere(new_peer());
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_requests, &listener), 0);
-    connect_request(new_request(peer, listener.port, NULL), NULL);
-    connect_request(new_request(peer, listener.port, NULL), NULL);
+    call_listener(&listener);
+    call_listener(&listener);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(atomic_load(&failures), 0);
 }

@@ -40,10 +40,8 @@ CASE(an_unknown_type_is_refused)
     refused(case_address, (enum rpma_util_ibv_context_type) - 1, RPMA_E_INVAL);
 }
 
-CASE(text_that_is_no_address_is_a_provider_error)
-{
-    refused("no such host!", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
-}
+CALL_CASE(text_that_is_no_address_is_a_provider_error,
+        refused("no such host!", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER));
 
 CASE(an_empty_address_is_refused)
 {
@@ -53,20 +51,10 @@ CASE(an_empty_address_is_refused)
     assert_ptr_equal(context, UNTOUCHED);
 }
 
-CASE(an_address_of_another_machine_is_not_local)
-{
-    refused("192.0.2.1" /* documentation only, no machine has it */, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
-}
-
-CASE(the_ipv4_wildcard_names_no_device)
-{
-    refused("0.0.0.0", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
-}
-
-CASE(the_ipv6_wildcard_names_no_device)
-{
-    refused("::", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER);
-}
+CALL_CASE(an_address_of_another_machine_is_not_local,
+        refused("192.0.2.1" /* documentation only, no machine has it */, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER));
+CALL_CASE(the_ipv4_wildcard_names_no_device, refused("0.0.0.0", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER));
+CALL_CASE(the_ipv6_wildcard_names_no_device, refused("::", RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_E_PROVIDER));
 
 CASE(the_support_of_on_demand_paging_is_that_of_the_device)
 {

@@ -34,5 +34,13 @@ void add_case(struct suite *suite, int number, const char *name, void (*run)(voi
     }                                                                                                                  \
     static void function(__attribute__((unused)) void **state)
 
+/* Defines a case that consists of one call. */
+#define CALL_CASE(function, ...)                                                                                       \
+    CASE(function)                                                                                                     \
+    {                                                                                                                  \
+        __VA_ARGS__;                                                                                                   \
+    }                                                                                                                  \
+    struct suite
+
 /* Suites of this program, terminated by NULL. */
 extern const struct suite *const suites[];

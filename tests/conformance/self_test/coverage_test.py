@@ -44,8 +44,10 @@ def main():
     errors = set(re.findall(r"#define (RPMA_E_\w+)", header)) - OUT_OF_REACH
     expected = set(re.findall(r", (RPMA_E_\w+)\)", cases)) | (
         {"RPMA_E_PROVIDER"} if "assert_provider" in cases else set())
-    tested = set(re.findall(r"(?:NULL_ARGUMENT|REFUSED)\((rpma_\w+), (\w+),", "\n".join(path.read_text(encoding="utf-8") for path in (
-        root / "cases/null_arguments.def", root.parent / "unit/arguments_test.c"))))
+    paths = ("cases/null_arguments.def", "../unit/arguments_test.c")
+    lists = "".join((root / path).read_text(encoding="utf-8") for path in paths)
+    tested = set(re.findall(r"(?:NULL_ARGUMENTS?|REFUSED)\((rpma_\w+), (\w+),", lists))
+    tested |= set(re.findall(r"NULL_ARGUMENTS\((rpma_\w+), \w+, (\w+)\)", lists))
     pointers = set(pointers_of(header))
     missing = sorted(functions - called) + sorted(errors - expected)
     missing += [f"NULL for {name} of {function}" for function, name in sorted(pointers ^ (tested | MAY_BE_NULL))]

@@ -129,7 +129,7 @@ void pick_port(char port[8])
 
 struct listener listen_somewhere(struct rpma_peer *peer)
 {
-    struct listener listener = {.ep = NULL};
+    struct listener listener = {.peer = peer};
     int result;
     int attempts = 20; /* another process may take the port */
     do {
@@ -165,6 +165,11 @@ struct rpma_conn *connect_request(struct rpma_conn_req *req, const struct rpma_c
     return conn;
 }
 
+struct rpma_conn *call_listener(const struct listener *listener)
+{
+    return connect_request(new_request(listener->peer, listener->port, NULL), NULL);
+}
+
 static enum rpma_conn_event next_event(struct rpma_conn *conn)
 {
     enum rpma_conn_event event = RPMA_CONN_UNDEFINED;
@@ -190,6 +195,13 @@ struct rpma_cq *main_cq(const struct rpma_conn *conn)
     assert_done(rpma_conn_get_cq(conn, &cq));
     assert_non_null(cq);
     return cq;
+}
+
+struct rpma_cq *receive_cq(const struct rpma_conn *conn)
+{
+    struct rpma_cq *rcq = (struct rpma_cq *)(uintptr_t)64;
+    assert_done(rpma_conn_get_rcq(conn, &rcq));
+    return rcq;
 }
 
 struct ibv_wc next_completion(struct rpma_cq *cq)

@@ -55,6 +55,7 @@ struct rpma_srq *new_srq(struct rpma_peer *peer, uint32_t rq_size, uint32_t rcq_
 void pick_port(char port[8]);
 
 struct listener {
+    struct rpma_peer *peer;
     struct rpma_ep *ep;
     char port[8];
 };
@@ -66,12 +67,18 @@ struct rpma_conn_req *next_request(struct rpma_ep *ep, const struct rpma_conn_cf
 /* Consumes the request. `pdata` may be NULL. The connection is not established yet. */
 struct rpma_conn *connect_request(struct rpma_conn_req *req, const struct rpma_conn_private_data *pdata);
 
+/* Sends a request of the listener's own peer, without configuration and private data. */
+struct rpma_conn *call_listener(const struct listener *listener);
+
 void expect_event(struct rpma_conn *conn, enum rpma_conn_event expected);
 
 /* Expects CLOSED or LOST: the device determines which one reports that the peer is gone. */
 void expect_end(struct rpma_conn *conn);
 
 struct rpma_cq *main_cq(const struct rpma_conn *conn);
+
+/* Returns NULL if the connection has no receive CQ of its own. */
+struct rpma_cq *receive_cq(const struct rpma_conn *conn);
 
 /* Polls, so it also works with CQs on shared channels and CQs of SRQs. */
 struct ibv_wc next_completion(struct rpma_cq *cq);

@@ -6,39 +6,16 @@
 
 #define FACILITY_MASK 0x3f8
 
-static unsigned opened;
-static unsigned messages;
+struct syslog_spy syslog_spy;
 static int open_facility;
-static int last_priority;
-static char last_text[2048];
-
-unsigned syslog_opened(void)
-{
-    return opened;
-}
-
-unsigned syslog_messages(void)
-{
-    return messages;
-}
-
-const char *syslog_text(void)
-{
-    return last_text;
-}
-
-int syslog_priority(void)
-{
-    return last_priority;
-}
 
 static void take(int priority, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
 
 static void take(int priority, const char *format, va_list arguments)
 {
-    ++messages;
-    last_priority = priority & FACILITY_MASK ? priority : priority | open_facility;
-    vsnprintf(last_text, sizeof(last_text), format, arguments);
+    ++syslog_spy.messages;
+    syslog_spy.priority = priority & FACILITY_MASK ? priority : priority | open_facility;
+    vsnprintf(syslog_spy.text, sizeof(syslog_spy.text), format, arguments);
 }
 
 /* Declared here, because <syslog.h> may define these functions inline. */
@@ -51,7 +28,7 @@ void __vsyslog_chk(int priority, int flag, const char *format, va_list arguments
 
 void openlog(const char *ident, int option, int facility)
 {
-    ++opened;
+    ++syslog_spy.opened;
     open_facility = facility;
 }
 
