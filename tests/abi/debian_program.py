@@ -3,7 +3,6 @@
 """Programs built with Debian's header and library run unchanged on this build. Programs built with this header and library,
 including C++ programs with rpma.hpp, run on Debian's library if they use no newer function."""
 
-import argparse
 import os
 import pathlib
 import tempfile
@@ -12,15 +11,11 @@ import suite
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--library", required=True, type=pathlib.Path)
-    parser.add_argument("--header", required=True, type=pathlib.Path)
-    parser.add_argument("--debian", required=True, type=pathlib.Path)
-    parser.add_argument("--provider", required=True, type=pathlib.Path, help="preloaded instead of a device")
+    # The provider is preloaded instead of a device.
+    parser = suite.parser(__doc__, "library", "header", "debian", "provider")
     parser.add_argument("sources", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
-    for tool in ("cc", "c++", "readelf"):
-        suite.need_tool(tool)
+    suite.need_tools("cc", "c++", "readelf")
     debian = suite.Debian(options.debian)
     with tempfile.TemporaryDirectory() as scratch:
         provider = pathlib.Path(scratch, "provider.so")  # LD_PRELOAD cannot contain a path with a blank

@@ -2,18 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks that this build exports all symbols of Debian's librpma0 with the same versions and types. Others are in newer nodes."""
 
-import argparse
-import pathlib
-
 import suite
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--library", required=True, type=pathlib.Path)
-    parser.add_argument("--debian", required=True, type=pathlib.Path)
-    options = parser.parse_args()
-    suite.need_tool("readelf")
+    options = suite.parser(__doc__, "library", "debian").parse_args()
+    suite.need_tools("readelf")
     debian = suite.Debian(options.debian).library
     debian_symbols = suite.exported_symbols(debian)
     newer = {name for node in suite.NODES if node not in debian_symbols for name in (node, *(

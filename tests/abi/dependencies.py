@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks that the library needs only the three libraries of the original, no C++ runtime, and has no search path."""
 
-import argparse
-import pathlib
 import re
 
 import suite
@@ -14,10 +12,8 @@ UNVERSIONED = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gm
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--library", required=True, type=pathlib.Path)
-    library = parser.parse_args().library
-    suite.need_tool("readelf")
+    library = suite.parser(__doc__, "library").parse_args().library
+    suite.need_tools("readelf")
 
     # On some architectures the stack protector reads its canary from the dynamic loader, which every program has.
     needed = [name for name in suite.dynamic_entries(library, "NEEDED") if not name.startswith("ld-linux-")]

@@ -3,8 +3,6 @@
 """Checks that header, version script and library agree: each released function has its version node, and no other symbol is
 exported."""
 
-import argparse
-import pathlib
 import re
 
 import suite
@@ -24,12 +22,8 @@ def map_functions(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--library", required=True, type=pathlib.Path)
-    parser.add_argument("--header", required=True, type=pathlib.Path)
-    parser.add_argument("--map", required=True, type=pathlib.Path)
-    options = parser.parse_args()
-    suite.need_tool("readelf")
+    options = suite.parser(__doc__, "library", "header", "map").parse_args()
+    suite.need_tools("readelf")
 
     released = {node: suite.released_functions(node) for node in suite.NODES}
     if len(released["LIBRPMA_1.0"]) != 84:

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks that the header compiles alone, twice, and without warnings in C and C++, and that its includes and declarations remain."""
 
-import argparse
 import pathlib
 import re
 import shutil
@@ -15,11 +14,23 @@ INCLUDES = ["stddef.h", "stdint.h", "stdio.h", "stdbool.h", "infiniband/verbs.h"
 COMPILERS = {"gcc": ("c", ["c11"]), "clang": ("c", ["c11"]),
              "g++": ("c++", ["c++17", "c++20"]), "clang++": ("c++", ["c++17", "c++20"])}
 
+# Names all members with their types. A member in the padding would change no size or offset.
+MEMBERS = """#include <librpma.h>
+struct rpma_conn_private_data copy(struct rpma_conn_private_data *data)
+{
+    void **ptr = &data->ptr;
+    uint8_t *len = &data->len;
+    struct rpma_conn_private_data all = {*ptr, *len};
+    return all;
+}
+"""
+
 
 def check(include, nodes):
     """Checks that the header still declares the functions released under the nodes."""
     released = "".join(f'#include "{suite.NODES[node]}"\n' for node in nodes)
-    sources = {"alone": "#include <librpma.h>\n#include <librpma.h>\n", "released": f"#include <librpma.h>\n{released}"}
+    sources = {"alone": "#include <librpma.h>\n#include <librpma.h>\n", "released": f"#include <librpma.h>\n{released}",
+               "members": MEMBERS}
     includes = re.findall(r"^#\s*include\s*[<\"](.*)[>\"]", (include / "librpma.h").read_text(), flags=re.MULTILINE)
     if includes != INCLUDES:
         suite.fail(f"the header includes {includes} instead of {INCLUDES}")
@@ -39,9 +50,7 @@ def check(include, nodes):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--include", required=True, type=pathlib.Path, help="directory of librpma.h")
-    check(parser.parse_args().include, suite.NODES)
+    check(suite.parser(__doc__, "include").parse_args().include, suite.NODES)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Users' programs build against the installed library with pkg-config and find_package, also after it was moved."""
 
-import argparse
 import os
 import pathlib
 import shutil
@@ -24,15 +23,8 @@ def install(build, destination):
     return prefixes.pop()
 
 
-def only(prefix, pattern):
-    found = list(prefix.rglob(pattern))
-    if len(found) != 1:
-        suite.fail(f"{pattern} is installed {len(found)} times")
-    return found[0]
-
-
 def through_pkg_config(prefix, scratch):
-    pc = only(prefix, "librpma.pc")
+    pc = suite.only(prefix, "librpma.pc")
     query = dict(os.environ, PKG_CONFIG_PATH=str(pc.parent))
     version = suite.command("pkg-config", "--modversion", "librpma", env=query).strip()
     flags = suite.command("pkg-config", "--cflags", "--libs", "librpma", env=query).split()
@@ -50,19 +42,15 @@ def through_find_package(prefix, scratch, generator):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", required=True, type=pathlib.Path, help="the project's build directory")
-    parser.add_argument("--generator", required=True, help="generator of the consumer's CMake project")
-    options = parser.parse_args()
-    for tool in ("cmake", "pkg-config", "cc", "readelf"):
-        suite.need_tool(tool)
+    options = suite.parser(__doc__, "build", "generator").parse_args()
+    suite.need_tools("cmake", "pkg-config", "cc", "readelf")
     with tempfile.TemporaryDirectory() as directory:
         scratch = pathlib.Path(directory)
         prefix = scratch / "moved"
         shutil.move(install(options.build, scratch / "staged"), prefix)
         shutil.rmtree(scratch / "staged")
-        library = only(prefix, suite.LIBRARY)
-        link = only(prefix, "librpma.so")
+        library = suite.only(prefix, suite.LIBRARY)
+        link = suite.only(prefix, "librpma.so")
         if not link.is_symlink() or link.resolve() != library.resolve():
             suite.fail(f"{link.name} does not resolve to {library.name}")
         for tag in ("RPATH", "RUNPATH"):

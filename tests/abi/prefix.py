@@ -5,7 +5,6 @@ the tools start, with the library of that prefix and without loader variables. T
 installation scripts also work in a build directory with a blank and an apostrophe. They refuse to install before the build. A
 clone or a build directory with a character that CMake or the linker does not support is rejected at once."""
 
-import argparse
 import os
 import pathlib
 import re
@@ -120,13 +119,8 @@ def check_uninstall(build, prefix):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", required=True, type=pathlib.Path, help="the project's build directory")
-    parser.add_argument("--source", required=True, type=pathlib.Path, help="the project's source directory")
-    parser.add_argument("--generator", required=True, help="generator for CMake")
-    options = parser.parse_args()
-    for tool in ("cmake", "pkg-config", "cc", "ldd"):
-        suite.need_tool(tool)
+    options = suite.parser(__doc__, "build", "source", "generator").parse_args()
+    suite.need_tools("cmake", "pkg-config", "cc", "ldd")
     with tempfile.TemporaryDirectory() as directory:
         scratch = pathlib.Path(directory)
         check_scripts(options.source, options.generator, scratch)

@@ -3,7 +3,6 @@
 """A user's project includes librpma with FetchContent. The project keeps its own build type, builds without the optional
 parts and their packages, and its installation does not contain librpma."""
 
-import argparse
 import pathlib
 import tempfile
 
@@ -11,10 +10,7 @@ import suite
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source", required=True, type=pathlib.Path, help="the source of librpma")
-    parser.add_argument("--generator", required=True, help="generator of the consumer's CMake project")
-    options = parser.parse_args()
+    options = suite.parser(__doc__, "source", "generator").parse_args()
     with tempfile.TemporaryDirectory() as directory:
         build = pathlib.Path(directory) / "build"
         # Hides the optional packages, which are installed on most machines that run this test.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Functions shared by the scripts of this suite: results, commands, symbols of shared objects, and the released interface."""
 
+import argparse
 import pathlib
 import re
 import shutil
@@ -17,9 +18,18 @@ LIBRARY = "librpma.so.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wpedantic", "-Werror"]
 
 
-def need_tool(name):
-    if shutil.which(name) is None:
-        skip(f"{name} is not installed")
+def parser(description, *names):
+    """Returns a parser with these options. All are required, and are paths except that of the generator."""
+    created = argparse.ArgumentParser(description=description)
+    for name in names:
+        created.add_argument(f"--{name}", required=True, type=str if name == "generator" else pathlib.Path)
+    return created
+
+
+def need_tools(*names):
+    for name in names:
+        if shutil.which(name) is None:
+            skip(f"{name} is not installed")
 
 
 def command(*words, timeout=100, **options):
@@ -29,6 +39,14 @@ def command(*words, timeout=100, **options):
     if result.returncode != 0:
         fail(f"{' '.join(words)} ended with {result.returncode}\n{result.stdout}{result.stderr}")
     return result.stdout
+
+
+def only(directory, pattern):
+    """Returns the path below the directory that matches the pattern. There must be exactly one."""
+    found = list(directory.rglob(pattern))
+    if len(found) != 1:
+        fail(f"{pattern} is installed {len(found)} times")
+    return found[0]
 
 
 def expect_equal(what, found, expected):
