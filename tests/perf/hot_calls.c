@@ -14,6 +14,7 @@ enum {
     measured_calls = 1000,
     region_size = 4096,
     no_opcode = -1,
+    always = RPMA_F_COMPLETION_ALWAYS,
 };
 
 struct fixture {
@@ -27,59 +28,30 @@ struct fixture {
 
 static _Alignas(8) char region[region_size];
 static const _Alignas(8) char word[8] = "atomic!";
+static const uint32_t imm = 0x87654321;
 static unsigned control_counter;
 
-static int call_read(struct fixture *f)
-{
-    return rpma_read(f->conn, f->local, 8, f->remote, 16, 64, RPMA_F_COMPLETION_ALWAYS, f);
-}
+// Calls of the data path: name, opcodes of the work completion without and with native capabilities, which identify the
+// path of the call, and the call.
+#define HOT_CALLS(ROW)                                                                                                 \
+    ROW(read, IBV_WC_RDMA_READ, IBV_WC_RDMA_READ, rpma_read(f->conn, f->local, 8, f->remote, 16, 64, always, f))       \
+    ROW(write, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, rpma_write(f->conn, f->remote, 8, f->local, 16, 64, always, f))   \
+    ROW(write_with_imm, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE,                                                          \
+            rpma_write_with_imm(f->conn, f->remote, 8, f->local, 16, 64, always, imm, f))                              \
+    ROW(send, IBV_WC_SEND, IBV_WC_SEND, rpma_send(f->conn, f->local, 8, 64, always, f))                                \
+    ROW(send_with_imm, IBV_WC_SEND, IBV_WC_SEND, rpma_send_with_imm(f->conn, f->local, 8, 64, always, imm, f))         \
+    ROW(recv, IBV_WC_RECV, IBV_WC_RECV, rpma_recv(f->conn, f->local, 8, 64, f))                                        \
+    ROW(srq_recv, IBV_WC_RECV, IBV_WC_RECV, rpma_srq_recv(f->srq, f->local, 8, 64, f))                                 \
+    ROW(get_wc, no_opcode, no_opcode, rpma_cq_get_wc(f->cq, 1, &(struct ibv_wc){0}, &(int){0}))                        \
+    ROW(flush, IBV_WC_RDMA_READ, 8, rpma_flush(f->conn, f->remote, 8, 64, RPMA_FLUSH_TYPE_PERSISTENT, always, f))      \
+    ROW(atomic_write, IBV_WC_RDMA_WRITE, 9, rpma_atomic_write(f->conn, f->remote, 8, word, always, f))
 
-static int call_write(struct fixture *f)
-{
-    return rpma_write(f->conn, f->remote, 8, f->local, 16, 64, RPMA_F_COMPLETION_ALWAYS, f);
-}
-
-static int call_write_with_imm(struct fixture *f)
-{
-    return rpma_write_with_imm(f->conn, f->remote, 8, f->local, 16, 64, RPMA_F_COMPLETION_ALWAYS, 0x87654321, f);
-}
-
-static int call_send(struct fixture *f)
-{
-    return rpma_send(f->conn, f->local, 8, 64, RPMA_F_COMPLETION_ALWAYS, f);
-}
-
-static int call_send_with_imm(struct fixture *f)
-{
-    return rpma_send_with_imm(f->conn, f->local, 8, 64, RPMA_F_COMPLETION_ALWAYS, 0x87654321, f);
-}
-
-static int call_recv(struct fixture *f)
-{
-    return rpma_recv(f->conn, f->local, 8, 64, f);
-}
-
-static int call_srq_recv(struct fixture *f)
-{
-    return rpma_srq_recv(f->srq, f->local, 8, 64, f);
-}
-
-static int call_flush(struct fixture *f)
-{
-    return rpma_flush(f->conn, f->remote, 8, 64, RPMA_FLUSH_TYPE_PERSISTENT, RPMA_F_COMPLETION_ALWAYS, f);
-}
-
-static int call_atomic_write(struct fixture *f)
-{
-    return rpma_atomic_write(f->conn, f->remote, 8, word, RPMA_F_COMPLETION_ALWAYS, f);
-}
-
-static int call_get_wc(struct fixture *f)
-{
-    struct ibv_wc wc;
-    int got;
-    return rpma_cq_get_wc(f->cq, 1, &wc, &got);
-}
+#define DEFINE_CALL(name, opcode, native_opcode, call)                                                                 \
+    static int call_##name(struct fixture *f)                                                                          \
+    {                                                                                                                  \
+        return call;                                                                                                   \
+    }
+HOT_CALLS(DEFINE_CALL)
 
 // Control: proves that the profile shows an allocation.
 static int control_allocation(struct fixture *f)
@@ -106,27 +78,14 @@ __attribute__((noinline)) int control_locks_and_calls(void)
 #endif
 }
 
-struct hot_call {
+#define HOT_CALL(name, opcode, native_opcode, call) {#name, call_##name, opcode, native_opcode},
+
+static const struct hot_call {
     const char *name;
     int (*call)(struct fixture *f);
-    // Opcode of the work completion, which identifies the path of the call, without and with native capabilities.
     int opcode;
     int native_opcode;
-};
-
-static const struct hot_call hot_calls[] = {
-        {"read", call_read, IBV_WC_RDMA_READ, IBV_WC_RDMA_READ},
-        {"write", call_write, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE},
-        {"write_with_imm", call_write_with_imm, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE},
-        {"send", call_send, IBV_WC_SEND, IBV_WC_SEND},
-        {"send_with_imm", call_send_with_imm, IBV_WC_SEND, IBV_WC_SEND},
-        {"recv", call_recv, IBV_WC_RECV, IBV_WC_RECV},
-        {"srq_recv", call_srq_recv, IBV_WC_RECV, IBV_WC_RECV},
-        {"get_wc", call_get_wc, no_opcode, no_opcode},
-        {"flush", call_flush, IBV_WC_RDMA_READ, 8},
-        {"atomic_write", call_atomic_write, IBV_WC_RDMA_WRITE, 9},
-        {"control", control_allocation, no_opcode, no_opcode},
-};
+} hot_calls[] = {HOT_CALLS(HOT_CALL){"control", control_allocation, no_opcode, no_opcode}};
 
 static void require(int ret, const char *what)
 {

@@ -31,6 +31,31 @@ union null_qp {
 
 static enum ibv_wc_opcode last_opcode;
 
+// Defines a function that has no effect, and one that frees its argument.
+#define SUCCEED(name, ...)                                                                                             \
+    EXPORT int name(__VA_ARGS__)                                                                                       \
+    {                                                                                                                  \
+        return 0;                                                                                                      \
+    }
+#define FREE(name, type)                                                                                               \
+    EXPORT int name(type *object)                                                                                      \
+    {                                                                                                                  \
+        free(object);                                                                                                  \
+        return 0;                                                                                                      \
+    }
+
+// Allocates an object with these members. A program that has no memory left ends here.
+#define NEW(type, ...) memcpy(allocate(sizeof(type)), &(type){__VA_ARGS__}, sizeof(type))
+
+static void *allocate(size_t size)
+{
+    void *memory = malloc(size);
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
+
 static bool is_native(void)
 {
     const char *native = getenv("NULL_PROVIDER_NATIVE");
@@ -130,85 +155,40 @@ static struct verbs_context context = {
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
-    struct ibv_pd *pd = calloc(1, sizeof(*pd));
-    if (pd != NULL) {
-        pd->context = ctx;
-    }
-    return pd;
+    return NEW(struct ibv_pd, .context = ctx);
 }
 
-EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
-{
-    free(pd);
-    return 0;
-}
+FREE(ibv_dealloc_pd, struct ibv_pd)
 
 EXPORT struct ibv_mr *(ibv_reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-    struct ibv_mr *mr = calloc(1, sizeof(*mr));
-    if (mr != NULL) {
-        *mr = (struct ibv_mr){
-                .context = pd->context, .pd = pd, .addr = addr, .length = length, .lkey = lkey, .rkey = rkey};
-    }
-    return mr;
+    return NEW(struct ibv_mr, .context = pd->context, .pd = pd, .addr = addr, .length = length, .lkey = lkey,
+            .rkey = rkey);
 }
 
-EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
-{
-    free(mr);
-    return 0;
-}
+FREE(ibv_dereg_mr, struct ibv_mr)
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
 {
-    struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
-    if (channel != NULL) {
-        channel->context = ctx;
-        channel->fd = -1;
-    }
-    return channel;
+    return NEW(struct ibv_comp_channel, .context = ctx, .fd = -1);
 }
 
-EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
-{
-    free(channel);
-    return 0;
-}
+FREE(ibv_destroy_comp_channel, struct ibv_comp_channel)
 
 EXPORT struct ibv_cq *ibv_create_cq(
         struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector)
 {
-    struct ibv_cq *cq = calloc(1, sizeof(*cq));
-    if (cq != NULL) {
-        cq->context = ctx;
-        cq->channel = channel;
-        cq->cq_context = cq_context;
-        cq->cqe = cqe;
-    }
-    return cq;
+    return NEW(struct ibv_cq, .context = ctx, .channel = channel, .cq_context = cq_context, .cqe = cqe);
 }
 
-EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
-{
-    free(cq);
-    return 0;
-}
+FREE(ibv_destroy_cq, struct ibv_cq)
 
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-    struct ibv_srq *srq = calloc(1, sizeof(*srq));
-    if (srq != NULL) {
-        srq->context = pd->context;
-        srq->pd = pd;
-    }
-    return srq;
+    return NEW(struct ibv_srq, .context = pd->context, .pd = pd);
 }
 
-EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
-{
-    free(srq);
-    return 0;
-}
+FREE(ibv_destroy_srq, struct ibv_srq)
 
 EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
@@ -245,11 +225,7 @@ EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res) {}
 
 EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 {
-    struct rdma_event_channel *channel = calloc(1, sizeof(*channel));
-    if (channel != NULL) {
-        channel->fd = -1;
-    }
-    return channel;
+    return NEW(struct rdma_event_channel, .fd = -1);
 }
 
 EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
@@ -260,22 +236,11 @@ EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 EXPORT int rdma_create_id(
         struct rdma_event_channel *channel, struct rdma_cm_id **id, void *id_context, enum rdma_port_space ps)
 {
-    *id = calloc(1, sizeof(**id));
-    if (*id == NULL) {
-        return -1;
-    }
-    (*id)->channel = channel;
-    (*id)->context = id_context;
-    (*id)->ps = ps;
-    (*id)->port_num = 1;
+    *id = NEW(struct rdma_cm_id, .channel = channel, .context = id_context, .ps = ps, .port_num = 1);
     return 0;
 }
 
-EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
-{
-    free(id);
-    return 0;
-}
+FREE(rdma_destroy_id, struct rdma_cm_id)
 
 EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
@@ -288,24 +253,18 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct
     return rdma_bind_addr(id, src);
 }
 
-EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
-{
-    return 0;
-}
+SUCCEED(rdma_resolve_route, struct rdma_cm_id *id, int timeout_ms)
 
 EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-    union null_qp *qp = calloc(1, sizeof(*qp));
-    if (qp == NULL) {
-        return -1;
-    }
-    qp->ex.qp_base.context = id->verbs;
-    qp->ex.qp_base.pd = attr->pd;
-    qp->ex.qp_base.send_cq = attr->send_cq;
-    qp->ex.qp_base.recv_cq = attr->recv_cq;
-    qp->ex.qp_base.srq = attr->srq;
-    qp->ex.qp_base.qp_num = 1;
-    qp->ex.qp_base.qp_type = IBV_QPT_RC;
+    union null_qp *qp = NEW(union null_qp, 0);
+    qp->ex.qp_base = (struct ibv_qp){.context = id->verbs,
+            .pd = attr->pd,
+            .send_cq = attr->send_cq,
+            .recv_cq = attr->recv_cq,
+            .srq = attr->srq,
+            .qp_num = 1,
+            .qp_type = IBV_QPT_RC};
     if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
         qp->ex.wr_start = null_wr_start;
         qp->ex.wr_complete = null_wr_complete;
@@ -333,12 +292,6 @@ EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
     return 0;
 }
 
-EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
-{
-    return 0;
-}
+SUCCEED(rdma_connect, struct rdma_cm_id *id, struct rdma_conn_param *param)
 
-EXPORT int rdma_disconnect(struct rdma_cm_id *id)
-{
-    return 0;
-}
+SUCCEED(rdma_disconnect, struct rdma_cm_id *id)
