@@ -103,12 +103,14 @@ def ucx_flush(build: pathlib.Path, transports: str) -> dict[int, float]:
     return {int(size): float(ns) for size, ns in (line.split("\t") for line in lines)}
 
 
-def ucx_messages(transports: str) -> dict[int, float]:
+def ucx_messages(transports: str, *launch: str, sizes: tuple[int, ...] = SIZES[:-1], rounds: str = "20000",
+                 warm_up: str = "1000") -> dict[int, float]:
     found = {}
-    for size in SIZES[:-1]:
-        test = ["-t", "tag_lat", "-s", str(size), "-n", "20000", "-w", "1000"]
-        output = of_two(lambda port: ["ucx_perftest", "-p", port],
-                        lambda port, test=test: ["ucx_perftest", "127.0.0.1", "-p", port, *test], UCX_TLS=transports)
+    for size in sizes:
+        test = ["-t", "tag_lat", "-s", str(size), "-n", rounds, "-w", warm_up]
+        output = of_two(lambda port: [*launch, "ucx_perftest", "-p", port],
+                        lambda port, test=test: [*launch, "ucx_perftest", "127.0.0.1", "-p", port, *test],
+                        UCX_TLS=transports)
         final = next(line for line in output.splitlines() if line.startswith("Final:"))
         found[size] = float(final.split()[2]) * 1000
     return found

@@ -14,10 +14,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-from device_table import of_two, run
+from device_table import of_two, run, ucx_messages
 
 SIZES = (8, 4096)
 ROUNDS = "2000"
+FEW = {"sizes": SIZES, "rounds": ROUNDS, "warm_up": "200"}
 PING_PONG = pathlib.Path(__file__).with_name("ping_pong.c")
 EPILOG = """\
 Limits of the rows: a datagram takes a lock of its queue pair, its port and its ring at each end, a message one of its
@@ -46,17 +47,6 @@ class Programs:
             found[size] = float(values.split()[4]) * 1000  # column t_typical
         return found
 
-    def ucx(self, launch: list[str], transports: str) -> Times:
-        found = {}
-        for size in SIZES:
-            test = ["-t", "tag_lat", "-s", str(size), "-n", ROUNDS, "-w", "200"]
-            output = of_two(lambda port: [*launch, "ucx_perftest", "-p", port],
-                            lambda port, test=test: [*launch, "ucx_perftest", "127.0.0.1", "-p", port, *test],
-                            UCX_TLS=transports)
-            final = next(line for line in output.splitlines() if line.startswith("Final:"))
-            found[size] = float(final.split()[2]) * 1000
-        return found
-
     def open_mpi(self, launch: list[str], *choice: str, **environment: str) -> Times:
         if not pathlib.Path(self.ping_pong).exists():
             run(["mpicc.openmpi", "-O2", "-o", self.ping_pong, str(PING_PONG)])
@@ -82,7 +72,7 @@ def pairs(p: Programs) -> list[Pair]:
         Pair("UD SEND, perftest", "RC SEND", "ib_send_lat",
              lambda: p.perftest("-c", "UD"), lambda: p.perftest()),
         Pair("UCX, its choice on the device", "UCX tcp", "ucx_perftest",
-             lambda: p.ucx(p.launch, device), lambda: p.ucx([], "tcp,self")),
+             lambda: ucx_messages(device, *p.launch, **FEW), lambda: ucx_messages("tcp,self", **FEW)),
         Pair("Open MPI over UCX on the device", "Open MPI vader", "mpicc.openmpi",
              lambda: p.open_mpi(p.launch, "--mca", "pml", "ucx", "--mca", "btl", "^openib,vader,tcp", UCX_TLS=device),
              lambda: p.open_mpi([], "--mca", "pml", "ob1", "--mca", "btl", "vader,self")),
