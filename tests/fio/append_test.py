@@ -9,8 +9,8 @@ import unittest
 from collections.abc import Iterator
 
 from support import (
-    ADDRESS, APPEND_PEER, APPEND_SIZE, COUNT, DEEP, EXTERNAL, MODES, SERVER, SHORT, SIZE, FioTest, Job, Program, Run,
-    free_port, is_listening, result_of, run)
+    ADDRESS, APPEND_SIZE, COUNT, DEEP, EXTERNAL, MODES, SERVER, SHORT, SIZE, FioTest, Job, Run, free_port, is_listening,
+    peer, result_of, run)
 
 BLOCK = 4096
 PATTERN = bytes.fromhex("c0ffee42")
@@ -29,11 +29,6 @@ def workspace() -> Iterator[pathlib.Path]:
 
 def pointer_of(file: pathlib.Path) -> int:
     return struct.unpack("<Q", file.read_bytes()[-8:])[0]
-
-
-def peer(role: str, mode: str, port: str, what: object) -> Program:
-    command = [str(EXTERNAL.softrdma), "run", "--", APPEND_PEER, role, mode, ADDRESS, port, str(what)]
-    return Program(command, EXTERNAL.environment())
 
 
 class AppendTest(FioTest):
@@ -104,7 +99,7 @@ class Independent(AppendTest):
                                        "filename": file, "create_on_open": None, "direct_write_to_pmem": DIRECT[mode]}
                     with Job(EXTERNAL, "aof", "server", values, file.parent) as server:
                         server.wait_until_listening()
-                        with peer("client", mode, port, count) as client:
+                        with peer("append_peer.py", "client", mode, ADDRESS, port, count) as client:
                             self.assertEqual(0, result_of(client, END_S).status)
                         self.assertEqual(0, server.result(END_S).status)
                     data = b"".join(bytes([number]) * BLOCK for number in range(count))
@@ -118,7 +113,7 @@ class Independent(AppendTest):
                     port = free_port(ADDRESS)
                     client = SHORT | values | {"serverip": ADDRESS, "port": port, "mode": mode,
                                                "buffer_pattern": "0x" + PATTERN.hex()}
-                    with peer("server", mode, port, file) as server:
+                    with peer("append_peer.py", "server", mode, ADDRESS, port, file) as server:
                         while server.process.poll() is None and not is_listening(int(port)):
                             pass
                         with Job(EXTERNAL, "aof", "client", client, file.parent) as job:

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 from support import (
-    ADDRESS, EXTERNAL, SERVER, SHORT, SIZE, INVALID_PEER, FioTest, Job, Program, free_port, is_listening, result_of)
+    ADDRESS, EXTERNAL, SERVER, SHORT, SIZE, FioTest, Job, free_port, is_listening, peer, result_of)
 
 END_S = 20
 
@@ -22,16 +22,13 @@ def request(offset: int, length: int) -> str:
 
 
 class InvalidPeers(FioTest):
-    def invalid_peer(self, role: str, port: str, *data: str) -> Program:
-        return Program([str(EXTERNAL.softrdma), "run", "--", INVALID_PEER, role, ADDRESS, port, *data], EXTERNAL.environment())
-
     def check_server(self, message: str, *words: str, method: str = "gpspm") -> None:
         with self.subTest(message=message), tempfile.TemporaryDirectory() as directory:
             port = free_port(ADDRESS)
             values = SERVER | {"serverip": ADDRESS, "port": port}
             with Job(EXTERNAL, method, "server", values, pathlib.Path(directory)) as server:
                 server.wait_until_listening()
-                with self.invalid_peer("client", port, message) as invalid_peer:
+                with peer("invalid_peer.py", "client", ADDRESS, port, message) as invalid_peer:
                     self.assertEqual(0, result_of(invalid_peer, END_S).status)
                 result = server.result(END_S)
         self.assertEqual(1, result.status, result)
@@ -63,7 +60,7 @@ class InvalidPeers(FioTest):
         with self.subTest(method=method, private_data=private_data, response=response), \
                 tempfile.TemporaryDirectory() as directory:
             port = free_port(ADDRESS)
-            with self.invalid_peer("server", port, private_data, response) as invalid_peer:
+            with peer("invalid_peer.py", "server", ADDRESS, port, private_data, response) as invalid_peer:
                 while invalid_peer.process.poll() is None and not is_listening(int(port)):
                     pass
                 values = SHORT | {"serverip": ADDRESS, "port": port, "size": "4k", "number_ios": 1}

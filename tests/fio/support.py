@@ -17,8 +17,6 @@ from trees import ENGINES as IN_TREE_ENGINES  # noqa: E402,F401
 from trees import library_variable  # noqa: E402
 
 PREFIX = pathlib.Path(os.environ["FIO_PREFIX"])
-INVALID_PEER = os.environ["FIO_INVALID_PEER"]
-APPEND_PEER = os.environ["FIO_APPEND_PEER"]
 MUTANTS = pathlib.Path(os.environ["FIO_MUTANTS"])
 LIBRARY = library_variable(PREFIX, "libdir")
 SOFTRDMA = PREFIX / "bin" / "softrdma"
@@ -59,6 +57,13 @@ EXTERNAL = external(matching_fio())
 def run(method: str, server: Fio = EXTERNAL, client: Fio = EXTERNAL, client_values: dict | None = None,
         server_values: dict | None = None, timeout_s: float = 60) -> Run:
     return run_pair(method, server, client, SERVER | (server_values or {}), SHORT | (client_values or {}), timeout_s)
+
+
+def peer(script: str, *arguments: object) -> Program:
+    """Starts a peer of an engine: a program in this directory."""
+    path = pathlib.Path(__file__).with_name(script)
+    command = [str(SOFTRDMA), "run", "--", sys.executable, str(path), *map(str, arguments)]
+    return Program(command, EXTERNAL.environment())
 
 
 class FioTest(unittest.TestCase):
