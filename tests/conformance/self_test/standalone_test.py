@@ -6,24 +6,11 @@ usage: standalone_test.py BUILD_DIRECTORY GENERATOR"""
 
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-
-def command(*words, **options):
-    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=200, check=False,
-                            **options)
-    if result.returncode:
-        sys.exit(f"{' '.join(map(str, words))} ended with {result.returncode}\n{result.stdout}{result.stderr}")
-    return result.stdout
-
-
-def only(directory, pattern):
-    found = list(directory.rglob(pattern))
-    if len(found) != 1:
-        sys.exit(f"{pattern} is installed {len(found)} times")
-    return found[0]
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "abi"))
+from suite import command, only  # noqa: E402
 
 
 def main():
