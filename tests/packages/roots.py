@@ -6,18 +6,16 @@ import dataclasses
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "vm"))
 
-from lane import SOURCE, CannotRun, LaneFailed, default_cache, report_failures  # noqa: E402
+from lane import SOURCE, CannotRun, LaneFailed, default_cache, run_program  # noqa: E402,F401
 from lane.cache import key_of, provide  # noqa: E402
-from lane.debian import QUIET_APT, inside, mirror, run_quietly  # noqa: E402
+from lane.debian import QUIET_APT, inside, mirror, need_suite, run_quietly  # noqa: E402
 
 # Directories that are not sources, in case the tree has no git metadata.
 NO_SOURCES = shutil.ignore_patterns("build", ".git", "__pycache__")
@@ -127,16 +125,6 @@ class Root:
                 shutil.copy(SOURCE / name, target / name)
 
 
-def need_mirror(recipe: Recipe) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        answer = subprocess.run(
-            ["/usr/lib/apt/apt-helper", "-o", "APT::Sandbox::User=root", "download-file",
-             f"{mirror().rstrip('/')}/dists/{recipe.suite}/InRelease", f"{scratch}/InRelease"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if answer.returncode != 0:
-        raise CannotRun(f"suite {recipe.suite} not available from the Debian mirror: {' '.join(answer.stdout.split())}")
-
-
 def make_root(recipe: Recipe, directory: pathlib.Path) -> None:
     """Creates a tar file of the chroot in `directory`. Replaces the result of an older recipe of the same name."""
     root = Root(directory / "root")
@@ -175,7 +163,7 @@ def temporary_root(path: pathlib.Path, recipe: Recipe) -> Iterator[Root]:
     for tool, package in TOOLS.items():
         if not shutil.which(tool):
             raise CannotRun(f"{tool} not found (install {package})")
-    need_mirror(recipe)
+    need_suite(recipe.suite)
     cached = CACHE / f"{recipe.name}-{recipe.key}"
     made_before = cached.is_dir()
     kept = provide(cached, lambda directory: make_root(recipe, directory))
@@ -190,15 +178,3 @@ def temporary_root(path: pathlib.Path, recipe: Recipe) -> Iterator[Root]:
         yield root
     finally:
         shutil.rmtree(path, ignore_errors=True)
-
-
-def run_program(program: str, main: Callable[[], int]) -> int:
-    """Returns the exit status of a test program. A signal unwinds it, so that its chroot is removed."""
-
-    def unwind(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_IGN)
-        sys.exit(128 + number)
-
-    for deadly in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(deadly, unwind)
-    return report_failures(program, main)

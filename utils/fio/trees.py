@@ -12,7 +12,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "vm"), str(ROOT / "examples")]
 
-from lane import CannotRun, LaneFailed, default_cache, report_failures  # noqa: E402,F401
+from lane import CannotRun, LaneFailed, default_cache, run_program  # noqa: E402,F401
 from lane.cache import key_of, provide  # noqa: E402
 from lane.debian import mirror, run_quietly  # noqa: E402
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Boots Linux with SoftRoCE and emulated persistent memory in QEMU, built from Debian packages."""
 
+import argparse
 import os
 import pathlib
 import signal
@@ -24,18 +25,24 @@ def default_cache() -> pathlib.Path:
     return pathlib.Path(base) / "librpma-vm"
 
 
-def stop_on_signals() -> None:
-    """Makes signals unwind the program, so that every `with` stops its guests and removes its files."""
+def argument_parser(description: str | None, epilog: str) -> argparse.ArgumentParser:
+    """Returns a parser with the option --cache."""
+    parser = argparse.ArgumentParser(
+        description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", type=pathlib.Path, default=default_cache(), metavar="DIR",
+        help="directory where `prepare` stores its results (default: %(default)s)")
+    return parser
+
+
+def run_program(program: str, main: Callable[[], int]) -> int:
+    """Returns the exit status of a program whose `main` may raise the exceptions above. Signals unwind it, so that
+    every `with` stops its guests and removes its files."""
     def unwind(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_IGN)
         sys.exit(128 + number)
 
     for deadly in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(deadly, unwind)
-
-
-def report_failures(program: str, main: Callable[[], int]) -> int:
-    """Returns the exit status of a program whose `main` may raise the exceptions above."""
     try:
         return main()
     except CannotRun as reason:

@@ -99,7 +99,8 @@ def need_suite(suite: str) -> None:
     with tempfile.TemporaryDirectory(prefix="rpma-vm-") as directory:
         try:
             # Downloads like apt-get, through its configured proxy.
-            run_quietly(["/usr/lib/apt/apt-helper", "download-file", url, f"{directory}/Release"], f"fetching {url}", 120)
+            helper = ["/usr/lib/apt/apt-helper", "-o", "APT::Sandbox::User=root"]
+            run_quietly([*helper, "download-file", url, f"{directory}/Release"], f"fetching {url}", 120)
         except LaneFailed as failure:
             raise CannotRun(f"{url} cannot be had: {str(failure).splitlines()[-1]}") from failure
 
