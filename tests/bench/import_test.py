@@ -20,9 +20,7 @@ CSV = "threads,iodepth,bs,lat_avg\n1,1,4096,2.5\n"
 
 class Import(unittest.TestCase):
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory(prefix="rpma-bench-import-")
-        self.addCleanup(scratch.cleanup)
-        self.place = pathlib.Path(scratch.name)
+        self.place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="rpma-bench-import-")))
 
     def file(self, name, content):
         path = self.place / name

@@ -3,7 +3,6 @@
 """Result files, plans and the output of a comparison."""
 
 import copy
-import json
 import os
 import pathlib
 import subprocess
@@ -19,9 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 class Results(unittest.TestCase):
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory(prefix="rpma-bench-results-")
-        self.addCleanup(scratch.cleanup)
-        self.place = pathlib.Path(scratch.name)
+        self.place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="rpma-bench-results-")))
         self.sample = self.place / "sample.json"
         subprocess.run([sys.executable, HERE / "report/sample.py", self.sample], check=True)
 

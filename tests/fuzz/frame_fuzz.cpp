@@ -8,7 +8,6 @@
 #include <vector>
 
 using namespace softrdma;
-using namespace softrdma;
 
 // Reads a stream that begins with `start` and arrives in three parts.
 static void read_stream(std::span<const std::byte> start, std::size_t size)

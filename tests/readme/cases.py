@@ -3,7 +3,6 @@
 and first line identify a block. A block that is not listed fails the test."""
 
 import dataclasses
-import re
 from collections.abc import Sequence
 
 

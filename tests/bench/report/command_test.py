@@ -17,9 +17,7 @@ BENCH = os.environ["RPMA_BENCH"]
 
 class CommandTest(unittest.TestCase):
     def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory(prefix="rpma-bench-report-")
-        self.addCleanup(scratch.cleanup)
-        self.directory = pathlib.Path(scratch.name)
+        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="rpma-bench-report-")))
         self.sample = self.directory / "sample.json"
         subprocess.run([sys.executable, HERE / "sample.py", self.sample], check=True)
 
