@@ -59,6 +59,12 @@ byte faults_left = FAULTS;
 
 #define CHECK_NOTHING_LOST assert((acknowledged & ~held[newest_home]) == 0)
 
+#define WHEN(condition, ...)                                                                                           \
+    if                                                                                                                 \
+    :: condition -> __VA_ARGS__                                                                                        \
+    :: else                                                                                                            \
+    fi
+
 /* Whether a request and its answer come through: 0 neither, 1 the request only, 2 both. */
 inline network(result)
 {
@@ -77,10 +83,7 @@ inline promise(c)
 
 inline revoke(c)
 {
-    if
-    :: lanes_epoch[c] < promised[c] -> lanes_epoch[c] = 0
-    :: else
-    fi
+    WHEN(lanes_epoch[c] < promised[c], lanes_epoch[c] = 0)
 }
 
 /* Asks a target for its promise. answered gets its bit if the writer hears yes. */
@@ -100,12 +103,9 @@ inline prepare(c)
 #ifndef MUTANT_ANSWER_BEFORE_REVOKE
             revoke(c);
 #endif
-            if
-            :: came == 2 && promised[c] == epoch ->
+            WHEN(came == 2 && promised[c] == epoch,
                 answered = answered | BIT(c);
-                answered_epoch[c] = epoch
-            :: else
-            fi
+                answered_epoch[c] = epoch)
         :: else
         fi;
         good = 0;
@@ -158,10 +158,7 @@ inline commit_record()
                 in_sync = in_sync & ~BIT(at);
 #ifndef MUTANT_LEAVE_ALL_BEFORE
                 /* Of those that counted before, one stays: who asks the others later finds this record there. */
-                if
-                :: (needed & BIT(at)) != 0 || (in_sync & before) == 0 -> in_sync = 0
-                :: else
-                fi;
+                WHEN((needed & BIT(at)) != 0 || (in_sync & before) == 0, in_sync = 0);
 #endif
                 version++;
                 at = 0
@@ -182,10 +179,7 @@ inline commit_record()
 
 inline attach(c)
 {
-    if
-    :: promised[c] == epoch && promised_to[c] == home -> lanes_epoch[c] = epoch
-    :: else
-    fi
+    WHEN(promised[c] == epoch && promised_to[c] == home, lanes_epoch[c] = epoch)
 }
 
 /* Whether the record of a copy is newer than that of the newest so far. */
@@ -210,10 +204,7 @@ inline open_set()
         at = 1;
         do
         :: at < 3 ->
-            if
-            :: promised[at] > epoch -> epoch = promised[at]
-            :: else
-            fi;
+            WHEN(promised[at] > epoch, epoch = promised[at]);
             at++
         :: else -> break
         od;
@@ -225,14 +216,8 @@ inline open_set()
     prepare(2);
     atomic {
         newest = home;
-        if
-        :: (answered & BIT(1)) && NEWER(1) -> newest = 1
-        :: else
-        fi;
-        if
-        :: (answered & BIT(2)) && NEWER(2) -> newest = 2
-        :: else
-        fi;
+        WHEN((answered & BIT(1)) && NEWER(1), newest = 1);
+        WHEN((answered & BIT(2)) && NEWER(2), newest = 2);
         in_sync = record_in_sync[newest];
         source = COPIES;
         if
@@ -265,22 +250,13 @@ inline open_set()
     if
     :: in_sync != 0 ->
         atomic {
-            if
-            :: source != home -> resync_copies(home)
-            :: else
-            fi
+            WHEN(source != home, resync_copies(home))
         }
         atomic {
-            if
-            :: (answered & BIT(1)) && source != 1 -> resync_copies(1)
-            :: else
-            fi
+            WHEN((answered & BIT(1)) && source != 1, resync_copies(1))
         }
         atomic {
-            if
-            :: (answered & BIT(2)) && source != 2 -> resync_copies(2)
-            :: else
-            fi;
+            WHEN((answered & BIT(2)) && source != 2, resync_copies(2));
             needed = in_sync & TARGETS;
             before = needed;
             in_sync = answered | BIT(home);
@@ -295,12 +271,9 @@ inline open_set()
                 attach(1);
                 attach(2);
                 open = 1;
-                if
-                :: epoch > newest_epoch ->
+                WHEN(epoch > newest_epoch,
                     newest_epoch = epoch;
-                    newest_home = home
-                :: else
-                fi;
+                    newest_home = home);
                 CHECK_NOTHING_LOST
             :: else -> closed()
             fi
@@ -454,10 +427,7 @@ inline resync_end()
         cursor = 0
     }
     commit_record();
-    if
-    :: (in_sync & TARGETS) == 0 -> closed()
-    :: else
-    fi
+    WHEN((in_sync & TARGETS) == 0, closed())
 }
 
 #ifdef MUTANT_RESYNC_ENDS_EARLY
@@ -511,18 +481,12 @@ init
         byte c = 0;
         do
         :: c < COPIES ->
-            if
-            :: c < 3 ->
+            WHEN(c < 3,
                 promised[c] = 1;
                 record_epoch[c] = 1;
                 record_version[c] = 1;
-                record_in_sync[c] = 7
-            :: else
-            fi;
-            if
-            :: IS_TARGET(c) -> lanes_epoch[c] = 1
-            :: else
-            fi;
+                record_in_sync[c] = 7);
+            WHEN(IS_TARGET(c), lanes_epoch[c] = 1);
             c++
         :: else -> break
         od;
