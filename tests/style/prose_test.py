@@ -13,11 +13,33 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHECK = ROOT / "utils/check-prose"
 
 
+# What a file contains, and its path: the text, and the reports with their lines.
+FILES = {
+    ("joined comments", "src/a.cpp"):
+        ("// Copies bytes. It\n// is told where.\nint x; // nobody\n", "1: rule 16", "3: rule 37"),
+    ("a block comment", "include/a.h"): ("/*\n * Returns it.\n * Whoever asks waits.\n */\n", "3: rule 2"),
+    ("a comment below the license", "src/a.cpp"):
+        ("// SPDX-License-Identifier: BSD-3-Clause\n// Copies bytes.\n// Who calls?\n// Nobody.\n", "4: rule 9"),
+    ("a comment below the license", "utils/a.sh"):
+        ("#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n# Who calls.\n", "3: rule 2"),
+    ("a message of adjacent literals", "src/a.cpp"): ('log("the peer " "speaks nonsense");', "1: rule 19"),
+    ("a literal that is no message", "src/a.cpp"): ('const char *key = "told";',),
+    ("a character literal and a raw string", "src/a.cpp"):
+        ("char q = '\"'; // nobody\nauto r = R\"(// nobody)\";\n", "1: rule 37"),
+    ("Python", "utils/a.py"):
+        ('"""Says why."""\n# Who calls\nx = "nobody was there"\n', "1: rule 17", "2: rule 2", "3: rule 37"),
+    ("Markdown with code and links", "docs/a.md"):
+        ("# A\n\n```\nnobody\n```\n\n`nobody` [x](nobody.md)\n\n| a | nobody |\n", "9: rule 37"),
+    ("a question", "docs/a.md"): ("What does a flush do?\n",),
+    ("an identifier", "src/a.cpp"): ("int most_lanes;\n", "1: rule 53"),
+    ("an identifier of tests", "tests/a.cpp"): ("int most_lanes; void it_says_no();\n", "1: rule 55"),
+    ("a case permitted in place", "src/a.cpp"): ("// prose-allow: 37\n// nobody is a user of Linux.\n",),
+}
+
+
 class Prose(unittest.TestCase):
     def setUp(self) -> None:
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.root = pathlib.Path(temporary.name)
+        self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         (self.root / "utils").mkdir()
         shutil.copy(ROOT / "utils/prose-rules.toml", self.root / "utils")
         (self.root / "utils/prose-allow").write_text("")
@@ -37,47 +59,10 @@ class Prose(unittest.TestCase):
         self.assertEqual(done.returncode, 1 if done.stdout else 0, done.stderr)
         return [line.partition(": \"")[0] for line in done.stdout.splitlines()]
 
-    def test_sentences_of_joined_comments(self) -> None:
-        self.assertEqual(self.reported("src/a.cpp", "// Copies bytes. It\n// is told where.\nint x; // nobody\n"),
-                         ["src/a.cpp:1: rule 16", "src/a.cpp:3: rule 37"])
-
-    def test_block_comments(self) -> None:
-        self.assertEqual(self.reported("include/a.h", "/*\n * Returns it.\n * Whoever asks waits.\n */\n"),
-                         ["include/a.h:3: rule 2"])
-
-    def test_comment_below_the_license(self) -> None:
-        self.assertEqual(self.reported("src/a.cpp", "// SPDX-License-Identifier: BSD-3-Clause\n// Copies bytes.\n// Who calls?\n// Nobody.\n"),
-                         ["src/a.cpp:4: rule 9"])
-        self.assertEqual(self.reported("utils/a.sh", "#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n# Who calls.\n"),
-                         ["utils/a.sh:3: rule 2"])
-
-    def test_messages_with_adjacent_literals(self) -> None:
-        self.assertEqual(self.reported("src/a.cpp", 'log("the peer " "speaks nonsense");'), ["src/a.cpp:1: rule 19"])
-
-    def test_literals_that_are_not_messages(self) -> None:
-        self.assertEqual(self.reported("src/a.cpp", 'const char *key = "told";'), [])
-
-    def test_character_literals_and_raw_strings(self) -> None:
-        self.assertEqual(self.reported("src/a.cpp", "char q = '\"'; // nobody\nauto r = R\"(// nobody)\";\n"),
-                         ["src/a.cpp:1: rule 37"])
-
-    def test_python(self) -> None:
-        self.assertEqual(self.reported("utils/a.py", '"""Says why."""\n# Who calls\nx = "nobody was there"\n'),
-                         ["utils/a.py:1: rule 17", "utils/a.py:2: rule 2", "utils/a.py:3: rule 37"])
-
-    def test_markdown_without_code_and_links(self) -> None:
-        self.assertEqual(self.reported("docs/a.md", "# A\n\n```\nnobody\n```\n\n`nobody` [x](nobody.md)\n\n| a | nobody |\n"),
-                         ["docs/a.md:9: rule 37"])
-
-    def test_questions_are_allowed(self) -> None:
-        self.assertEqual(self.reported("docs/a.md", "What does a flush do?\n"), [])
-
-    def test_identifiers(self) -> None:
-        self.assertEqual(self.reported("src/a.cpp", "int most_lanes;\n"), ["src/a.cpp:1: rule 53"])
-        self.assertEqual(self.reported("tests/a.cpp", "int most_lanes; void it_says_no();\n"), ["tests/a.cpp:1: rule 55"])
-
-    def test_one_case_is_permitted_in_place(self) -> None:
-        self.assertEqual(self.reported("src/a.cpp", "// prose-allow: 37\n// nobody is a user of Linux.\n"), [])
+    def test_files(self) -> None:
+        for (what, path), (text, *expected) in FILES.items():
+            with self.subTest(what=what):
+                self.assertEqual(self.reported(path, text), [f"{path}:{place}" for place in expected])
 
     def test_one_case_is_permitted_by_the_list(self) -> None:
         (self.root / "utils/prose-allow").write_text("src/a.cpp:37:user of Linux\n")
