@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [os.environ["RPMA_BENCH_MODULES"], str(HERE.parent / "rpmem")]
 import sshd  # noqa: E402
 from rpma_bench import campaign, common, ends, sites  # noqa: E402
-from support import LIMIT_S, PROGRAM, BenchTest  # noqa: E402
+from support import LIMIT_S, PROGRAM, BenchTest, directory  # noqa: E402
 
 ADDRESS = os.environ.get("TARGET_ADDRESSES", "127.0.0.1").split()[0]
 AT_TARGET = os.environ.get("AT_TARGET", "").split()
@@ -44,9 +44,7 @@ def processes_naming(text):
 class Campaign(BenchTest):
     @classmethod
     def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory(prefix="rpma-bench-ssh-")
-        cls.addClassCleanup(scratch.cleanup)
-        home = pathlib.Path(scratch.name)
+        home = directory(cls, prefix="rpma-bench-ssh-")
         cls.sshd = sshd.Sshd(home, [ADDRESS], home, os.environ["PATH"], prefix=AT_TARGET)
         cls.addClassCleanup(cls.sshd.stop)
         cls.sshd.wait()
@@ -80,8 +78,7 @@ class Campaign(BenchTest):
         placed = {} if node is None else {"numa_node": node}
         self.config(server=hooks | placed, client=hooks | placed, title="A night",
                     report={"ceiling_gbit_s": 100, "text": {"introduction": "Why we measure."}, "configuration": {"BIOS": ["1.2", "3.4"]}})
-        done = self.campaign("night.json")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.succeeded(self.campaign("night.json"))
         result = self.result("night/results.json")
         self.assertTrue(result["complete"])
         self.assertEqual([(p["workload"], p["status"]) for p in result["points"]],
@@ -125,8 +122,7 @@ class Campaign(BenchTest):
         before, stderr = self.interrupted(signal.SIGTERM)
         self.assertRegex(stderr, "^rpma-bench: interrupted: the completed points are in night/results.json \\(continue with "
                                  "rpma-bench campaign night.json --out night --resume\\)\n$")
-        done = self.campaign("night.json", "--resume")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.succeeded(self.campaign("night.json", "--resume"))
         after = self.result("night/results.json")
         self.assertTrue(after["complete"])
         self.assertEqual(after["points"][0], before["points"][0])
@@ -138,8 +134,7 @@ class Campaign(BenchTest):
         self.config("Anna's night.json", server=None, **INTERRUPTED | {"timing": {"repeats": 3, "duration_s": 0.5, "warm_up_s": 0}})
         self.refused(self.bench(*shlex.split(command)[1:]), 2, "the timing changed: repeats was '2' and is '3'")
         self.config("Anna's night.json", server=None, **INTERRUPTED)
-        done = self.bench(*shlex.split(command)[1:])
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.succeeded(self.bench(*shlex.split(command)[1:]))
         self.assertEqual(len(self.result("Anna's night/results.json")["sections"]), 1)
 
     def test_changed_environment_is_distinguished(self):
@@ -148,8 +143,7 @@ class Campaign(BenchTest):
         other.mkdir()
         self.config(server={"target": str(other)}, **INTERRUPTED)
         self.refused(self.campaign("night.json", "--resume"), 2, "the environment changed: target memory was .*/target' and is .*/other'")
-        done = self.campaign("night.json", "--resume", "--label", "other disk")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.succeeded(self.campaign("night.json", "--resume", "--label", "other disk"))
         result = self.result("night/results.json")
         self.assertEqual([section["label"] for section in result["sections"]], ["", "other disk"])
         self.assertEqual([p["section"] for p in result["points"]][::3], [0, 1])
@@ -179,8 +173,7 @@ class Campaign(BenchTest):
         parts = [{"workload": ["read", "write_flush", "mix", "gpspm", "aof", "log_append"], "polling": ["event"], "driver": "fio"},
                  {"workload": ["read", "send_recv"], "polling": ["event"]}, {"workload": ["send_recv"], "driver": "fio"}]
         self.config(fio={"engines": ENGINES}, matrix=parts, timing={"repeats": 1, "duration_s": 1, "warm_up_s": 0})
-        done = self.campaign("night.json")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.succeeded(self.campaign("night.json"))
         points = self.result("night/results.json")["points"]
         self.assertEqual([p["status"] for p in points], ["done"] * 8 + ["skipped"])
         for point in points[:6]:
@@ -197,8 +190,7 @@ class Files(BenchTest):
 
     def test_matrix_of_the_old_script(self):
         for done in self.plan("", "--like", "rpma_fio_bench"), self.plan('matrix = [{like = "rpma_fio_bench"}]\n'):
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertTrue(done.stdout.splitlines()[-1].startswith("590 points, "))
+            self.assertTrue(self.succeeded(done).stdout.splitlines()[-1].startswith("590 points, "))
             self.assertEqual(len(done.stdout.splitlines()), 591)
             for words in "aof 256 B librpma\n", "log_append 64 KiB librpma depth 2 load 99 %\n", "mix 4 KiB librpma depth 128 reads 70 % random\n":
                 self.assertIn(words, done.stdout)

@@ -75,20 +75,18 @@ class Compare(BenchTest):
         self.assertEqual({(p["ours"]["api"], p["other"]["api"]) for p in result["pairs"]}, {("librpma", "verbs")})
 
     def test_requested_library_is_measured(self):
-        done = self.local("-w", "read", "--lib", self.other_library())
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.succeeded(self.local("-w", "read", "--lib", self.other_library()))
         self.assertIn(str(self.place.resolve()), self.result()["libraries"][0]["file"])
 
     def test_library_of_the_environment(self):
-        done = self.local("-w", "read", env={**os.environ, "LD_LIBRARY_PATH": str(self.other_library() / "usr/lib/any-arch")})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        library = self.other_library() / "usr/lib/any-arch"
+        self.succeeded(self.local("-w", "read", env={**os.environ, "LD_LIBRARY_PATH": str(library)}))
         self.assertIn(str(self.place.resolve()), self.result()["libraries"][0]["file"])
 
 
 class Sweep(BenchTest):
     def test_axis_over_its_range(self):
-        done = self.bench("sweep", "depth", "--transport", "softrdma", "-w", "read", *SHORT, "--out", "r.json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.succeeded(self.bench("sweep", "depth", "--transport", "softrdma", "-w", "read", *SHORT, "--out", "r.json"))
         self.assertEqual([p["parameters"]["depth"] for p in self.result()["points"]], [1, 2, 4, 8, 16, 32, 64, 128])
 
     def test_against_a_server(self):

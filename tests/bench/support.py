@@ -42,6 +42,10 @@ class BenchTest(unittest.TestCase):
     def result(self, name="r.json"):
         return json.loads((self.place / name).read_text())
 
+    def succeeded(self, done):
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
     def refused(self, done, status, pattern):
         """Expects one line on stderr that matches, and the exit status."""
         self.assertEqual(done.returncode, status, done.stderr)

@@ -15,8 +15,7 @@ WITH_A_SERVER = {"gpspm", "aof", "send_recv", "write_with_imm", "connect"}
 
 class Workloads(BenchTest):
     def measured(self, *words):
-        done = self.local(*words)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.succeeded(self.local(*words))
         result = self.result()
         self.assertTrue(result["complete"])
         return result
@@ -75,8 +74,7 @@ class Workloads(BenchTest):
 
         if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2048:
             self.skipTest("the hard limit of open files is below 2048")
-        done = self.local("-w", "read", "-c", "64", preexec_fn=usual_limit)
-        self.assertEqual(done.returncode, 0, done.stdout)
+        self.succeeded(self.local("-w", "read", "-c", "64", preexec_fn=usual_limit))
 
     def test_flush_interval_counts_writes(self):
         result = self.measured("-w", "write_flush", "--flush-interval", "5", "--api", "librpma,verbs,tcp")
