@@ -136,8 +136,8 @@ class CommandLineTest(support.ExamplesTest):
                 serving.exception()
                 for connection in kept:
                     connection.close()
-            self.assert_status(result, 1)
-            self.assert_one_line(result.stderr, f"port {port}: no server accepts connections, but a program listens", "another service")
+            self.assert_failure(
+                result, 1, f"port {port}: no server accepts connections, but a program listens", "another service")
 
     def check_clients(self, words: tuple[str, ...], port: str) -> None:
         """The clients of 03 to 05 print their text before they connect."""

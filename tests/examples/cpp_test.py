@@ -12,8 +12,7 @@ TEXT = "Written in C++"
 class Cpp(ExamplesTest):
     def test_data_written_in_cpp_arrives_at_a_server_in_c(self):
         outcome = pair("05", "18", (), (TEXT,))
-        self.assert_status(outcome.client, 0)
-        self.assert_status(outcome.server, 0)
+        self.assert_success(outcome)
         self.assertEqual((f"Wrote a text: {TEXT}\n", ""), (outcome.client.stdout, outcome.client.stderr))
         self.assertIn(f"New value: {TEXT}", outcome.server.stdout)
 

@@ -15,8 +15,7 @@ DOCTOR = support.BUILD / "bin" / "rpma-doctor"
 CASCADE_LAKE_PORT = "0x2030"
 # Script that enters the namespace. $1 is the directory of the simulated machine; the other arguments are the command.
 ENTER = """mount --bind "$1/sys" /sys && mount --bind "$1/cpuinfo" /proc/cpuinfo && shift && exec "$@" """
-SETPCI = """#!/bin/sh
-# usage: setpci -s PORT 180.b[=VALUE:MASK]
+SETPCI = """# usage: setpci -s PORT 180.b[=VALUE:MASK]
 [ "$1" = -s ] && [ "$2" = 0000:16:00.0 ] || { echo "setpci: no device $2" >&2; exit 1; }
 cd "$MACHINE" || exit 1
 echo "$3" >> calls
@@ -56,12 +55,10 @@ class Ddio(support.ExamplesTest):
         self.link("class/net/eth7", "devices/pci0000:16/0000:16:00.0/0000:17:00.0/net/eth7")
         self.link("bus/pci/devices/0000:17:00.0", "devices/pci0000:16/0000:16:00.0/0000:17:00.0")
         self.link("bus/pci/devices/0000:16:00.0", "devices/pci0000:16/0000:16:00.0")
-        self.write("bin/setpci", SETPCI).chmod(0o755)
+        support.write_script(self.machine / "bin/setpci", SETPCI)
 
-    def write(self, name: str, text: str) -> pathlib.Path:
-        path = self.machine / name
-        path.write_text(text, encoding="utf-8")
-        return path
+    def write(self, name: str, text: str) -> None:
+        (self.machine / name).write_text(text, encoding="utf-8")
 
     def link(self, name: str, target: str) -> None:
         path = self.machine / "sys" / name

@@ -3,11 +3,9 @@
 
 import contextlib
 import os
-import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
 
 import support
 
@@ -33,9 +31,7 @@ CASES = [("--verbose", r"Connection established", 0),
 
 class DebuggingTest(support.ExamplesTest):
     def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory(prefix="rpma-debugging-test-")
-        self.addCleanup(scratch.cleanup)
-        self.place = pathlib.Path(scratch.name)
+        self.place = support.directory(self, prefix="rpma-debugging-test-")
         (self.place / "build").mkdir()
         for link, target in (("build/release", support.BUILD), ("src", support.ROOT / "src"),
                              ("examples", support.BUILD / "examples")):

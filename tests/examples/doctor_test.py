@@ -81,8 +81,8 @@ class DoctorTest(support.ExamplesTest):
 
     def test_wrong_command_line(self) -> None:
         result = self.examine("--format", "tap")
-        self.assert_status(result, 2)
-        self.assert_one_line(result.stderr, "rpma-doctor: argument --format: invalid choice: 'tap'", "see rpma-doctor --help")
+        self.assert_failure(
+            result, 2, "rpma-doctor: argument --format: invalid choice: 'tap'", "see rpma-doctor --help")
 
     def test_the_runner_calls_it(self) -> None:
         result = support.execute([str(support.RUNNER), "doctor", "--build", str(support.BUILD), "--format", "json"])

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Output and exit status of each pair of programs. A program that failed must not exit with 0."""
 
-import contextlib
 import os
 import signal
 import unittest.mock
-from collections.abc import Iterator
 
 import support
 from runner.pair import Program
@@ -19,8 +17,7 @@ VISIBILITY = "RPMA_FLUSH_TYPE_PERSISTENT is not supported, using RPMA_FLUSH_TYPE
 
 class TranscriptTest(support.ExamplesTest):
     def check(self, outcome: support.Outcome, server: list[str], client: list[str]) -> None:
-        self.assert_status(outcome.client, 0)
-        self.assert_status(outcome.server, 0)
+        self.assert_success(outcome)
         self.assertEqual(server, outcome.server.stdout.splitlines())
         self.assertEqual(client, outcome.client.stdout.splitlines())
 
@@ -77,8 +74,7 @@ class TranscriptTest(support.ExamplesTest):
                 operands = ((str(server_path),), (str(client_path),))
                 self.assert_status(support.pair(number, number, *operands).client, 0)
                 outcome = support.pair(number, number, *operands)
-                self.assert_status(outcome.client, 0)
-                self.assert_status(outcome.server, 0)
+                self.assert_success(outcome)
                 self.assertEqual([f"Old value: {ENGLISH}", f"New value: {SPANISH}"],
                     outcome.server.stdout.splitlines())
                 self.assertEqual([f"Next value: {SPANISH}", f"Translation: {ENGLISH}"],
@@ -94,21 +90,10 @@ class TranscriptTest(support.ExamplesTest):
 
     def test_done_message_is_never_lost(self) -> None:
         for _ in range(50):
-            outcome = support.pair("08", "08", (), ("7", "1"))
-            self.assert_status(outcome.client, 0)
-            self.assert_status(outcome.server, 0)
+            self.assert_success(support.pair("08", "08", (), ("7", "1")))
 
 
 class FailureTest(support.ExamplesTest):
-    def check(self, server: str, client: str, server_status: int | None, server_words: str | None,
-              client_words: str) -> None:
-        outcome = support.pair(server, client)
-        self.assert_status(outcome.client, 1)
-        self.assert_one_line(outcome.client.stderr.splitlines()[-1], client_words)
-        self.assert_status(outcome.server, server_status)
-        if server_words:
-            self.assertIn(server_words, outcome.server.stderr)
-
     def test_client_that_is_never_accepted(self) -> None:
         result = support.on_softrdma("01", "client", "--retry=1", support.ADDR, support.free_port(support.ADDR))
         self.assert_status(result, 1)
@@ -116,56 +101,39 @@ class FailureTest(support.ExamplesTest):
         self.assertIn("yet, retrying for 1 s", first)
         self.assertIn("start the server first", last)
 
-    def test_server_that_describes_no_memory(self) -> None:
-        for client in ("02", "04", "05"):
-            with self.subTest(client=client):
-                self.check("01", client, 1, None, "no descriptor of its memory")
-
-    def test_server_with_too_little_memory(self) -> None:
-        for client in ("04", "05"):
-            with self.subTest(client=client):
-                self.check("02", client, 0, None, "offers 14 bytes of memory, too small for 1024 bytes at offset 0")
+    def test_client_of_another_example(self) -> None:
+        no_memory = "no descriptor of its memory"
+        too_little = "offers 14 bytes of memory, too small for 1024 bytes at offset 0"
+        for server, client, status, of_server, of_client in (
+                ("01", "02", 1, "", no_memory), ("01", "04", 1, "", no_memory), ("01", "05", 1, "", no_memory),
+                ("02", "04", 0, "", too_little), ("02", "05", 0, "", too_little),
+                ("03", "01", 1, no_memory, "no server accepts connections"),
+                ("03", "02", 1, no_memory, "no server accepts connections"),
+                ("08", "02", 1, "the peer disconnected before all operations were complete", no_memory)):
+            with self.subTest(server=server, client=client):
+                outcome = support.pair(server, client)
+                self.assert_status(outcome.client, 1)
+                self.assert_one_line(outcome.client.stderr.splitlines()[-1], of_client)
+                self.assert_status(outcome.server, status)
+                self.assertIn(of_server, outcome.server.stderr)
 
     def test_server_with_more_memory_than_the_client_can_read(self) -> None:
         with support.pmem_file() as path:
             outcome = support.pair("04", "02", (str(path),))
-        self.assert_status(outcome.client, 1)
-        self.assert_one_line(outcome.client.stderr, "offers 65536 bytes, at most 1024 expected")
+        self.assert_failure(outcome.client, 1, "offers 65536 bytes, at most 1024 expected")
         self.assert_status(outcome.server, 1)
         self.assertIn("New value: no text found", outcome.server.stderr)
 
-    def test_server_rejects_a_client_without_a_text(self) -> None:
-        for client in ("01", "02"):
-            with self.subTest(client=client):
-                self.check("03", client, 1, "no descriptor of its memory", "no server accepts connections")
-
-    def test_client_of_another_example_breaks_off_the_game(self) -> None:
-        self.check("08", "02", 1, "the peer disconnected before all operations were complete",
-            "no descriptor of its memory")
-
     def test_server_that_never_answers(self) -> None:
-        with self.listening("04") as (_, port):
-            result = support.on_softrdma("08", "client", "--timeout=1", support.ADDR, port, "7", "3")
-        self.assert_status(result, 1)
-        self.assert_one_line(result.stderr, "no completion within 1 s", "--timeout")
-
-    @contextlib.contextmanager
-    def listening(self, number: str) -> Iterator[tuple[Program, str]]:
-        """Yields a server without a time limit, and its port."""
-        port = support.free_port(support.ADDR)
-        command = [*support.SOFTRDMA, support.program(number, "server"), support.ADDR, port]
-        with Program(command, support.HERE.environment()) as server:
-            support.wait_until(lambda: "listening" in server.output()[1])
-            yield server, port
+        _, port = self.start_server("04")
+        result = support.on_softrdma("08", "client", "--timeout=1", support.ADDR, port, "7", "3")
+        self.assert_failure(result, 1, "no completion within 1 s", "--timeout")
 
     def play_and_kill(self, victim: str) -> tuple[Program, Program]:
         """Runs a game without an end and kills one of the programs."""
         port = support.free_port(support.ADDR)
-        environment = support.HERE.environment()
-        programs = {}
-        for role, operands in (("server", []), ("client", ["7", "0", "1000", "--retry", "10"])):
-            command = [*support.SOFTRDMA, support.program("08", role), support.ADDR, port, *operands]
-            programs[role] = self.enterContext(Program(["stdbuf", "-oL", *command], environment))
+        programs = {"server": self.start("08", "server", port),
+                    "client": self.start("08", "client", port, "7", "0", "1000", "--retry", "10")}
         support.wait_until(lambda: "Value received: 9" in programs["client"].output()[0])
         programs[victim].process.send_signal(signal.SIGKILL)
         return programs["server"], programs["client"]
@@ -179,8 +147,9 @@ class FailureTest(support.ExamplesTest):
 
     def test_reader_that_is_killed_leaves_the_text_untranslated(self) -> None:
         """The server of 03 dies before it accepts, so the client reads nothing."""
-        with self.listening("03") as (server, port):
-            server.process.kill()
+        server, port = self.start_server("03")
+        server.process.kill()
+        server.wait(support.TIMEOUT_S)
         result = support.on_softrdma("03", "client", support.ADDR, port)
         self.assert_status(result, 1)
         self.assertEqual([f"Next value: {ENGLISH}"], result.stdout.splitlines())

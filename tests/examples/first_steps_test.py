@@ -35,15 +35,11 @@ class FirstStepsTest(support.ExamplesTest):
                     self.assertIn(result.returncode, (0, 77), result.stderr)
                     self.assertIn("durable, by the client's flush" if result.returncode == 0 else "python3-cffi", result.stdout)
                 else:
-                    self.assert_status(result, 2)
-                    self.assert_one_line(result.stderr, f"'{name}' is not an example with a server and a client (run")
-        result = support.execute([str(support.RUNNER), "list"])
-        self.assertIn("20-python", result.stdout)
+                    self.assert_failure(result, 2, f"'{name}' is not an example with a server and a client (run")
 
     def test_an_unknown_option_of_try_prints_its_usage(self) -> None:
         result = support.execute([str(support.ROOT / "examples" / "remote-replica" / "try"), "--unknown"])
-        self.assert_status(result, 2)
-        self.assert_one_line(result.stderr, "usage: try [BUILD-DIRECTORY]")
+        self.assert_failure(result, 2, "usage: try [BUILD-DIRECTORY]")
 
     def test_lines_of_both_outputs_are_in_order(self) -> None:
         port = support.free_port(ADDR)
@@ -68,8 +64,7 @@ class FirstStepsTest(support.ExamplesTest):
             for option, end in (("--version", ">/dev/full"), ("--help", ">/dev/full"), ("--help", ">&-")):
                 with self.subTest(tool=name, option=option, end=end):
                     result = support.execute(["sh", "-c", f'exec "$0" {option} {end}', tool])
-                    self.assert_status(result, 1)
-                    self.assert_one_line(result.stderr, f"{name}: standard output: ")
+                    self.assert_failure(result, 1, f"{name}: standard output: ")
         for words in (["rpma-doctor"], ["rpmem-doctor", "local:", "none.set"], ["rpma-conformance", "--list"]):
             with self.subTest(words=words):
                 reader, writer = os.pipe()
@@ -87,21 +82,17 @@ class FirstStepsTest(support.ExamplesTest):
                     result = support.execute([launcher, command, option])
                     self.assert_status(result, 0)
                     self.assertIn(f"softrdma {command}", result.stdout)
-        result = support.execute([launcher, "trace", "-w"])
-        self.assert_status(result, 2)
-        self.assert_one_line(result.stderr, "option '-w' of trace needs a value")
+        self.assert_failure(support.execute([launcher, "trace", "-w"]), 2, "option '-w' of trace needs a value")
 
     def test_installing_without_root_and_sudo_prints_the_packages(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             for name, text in (("id", "echo 1000"), ("dpkg-query", "exit 1"), ("apt-get", "exit 9")):
-                tool = pathlib.Path(directory) / name
-                tool.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-                tool.chmod(0o755)
+                support.write_script(pathlib.Path(directory) / name, text)
             for name in ("grep", "wc"):
                 (pathlib.Path(directory) / name).symlink_to(shutil.which(name))
             result = support.execute(["/bin/sh", str(support.ROOT / "utils" / "install-dependencies")], env={"PATH": directory})
-        self.assert_status(result, 77)
-        self.assert_one_line(result.stderr, "(as root, run: apt-get install --no-install-recommends g++ cmake", "libibverbs-dev")
+        self.assert_failure(
+            result, 77, "(as root, run: apt-get install --no-install-recommends g++ cmake", "libibverbs-dev")
 
     def test_memory_that_cannot_be_locked(self) -> None:
         environment = {**os.environ, "LD_PRELOAD": NO_MEMLOCK}
@@ -119,10 +110,7 @@ class FirstStepsTest(support.ExamplesTest):
         with tempfile.TemporaryDirectory() as directory:
             build = pathlib.Path(directory)
             (build / "examples").symlink_to(support.BUILD / "examples")
-            launcher = build / "bin" / "softrdma"
-            launcher.parent.mkdir()
-            launcher.write_text(f'#!/bin/sh\nshift 2\nLD_PRELOAD="{NO_MEMLOCK}" exec "$@"\n', encoding="utf-8")
-            launcher.chmod(0o755)
+            support.write_script(build / "bin" / "softrdma", f'shift 2\nLD_PRELOAD="{NO_MEMLOCK}" exec "$@"')
             result = support.execute([str(support.RUNNER), "--build", str(build), "--transport", "softrdma", "05"])
         self.assert_status(result, 1)
         [line] = [line for line in result.stdout.splitlines() if "cannot lock" in line]
@@ -134,25 +122,21 @@ class FirstStepsTest(support.ExamplesTest):
             for role in ROLES:
                 result = support.execute(
                     [support.program(number, role), "[::1]", "7204", *support.operands(number, role)])
-                self.assert_status(result, 2)
-                self.assert_one_line(result.stderr, "'[::1]' has brackets")
+                self.assert_failure(result, 2, "'[::1]' has brackets")
 
     def test_ipv6_literal(self) -> None:
         if not pathlib.Path("/proc/net/if_inet6").read_text(encoding="ascii"):
             self.skipTest("this machine lacks an IPv6 address")
         port = support.free_port("::1")
         result = support.on_softrdma("01", "client", "--retry=0", "::1", port)
-        self.assert_status(result, 1)
-        self.assert_one_line(result.stderr, f"::1 port {port}: no server accepts connections", "start the server first")
+        self.assert_failure(result, 1, f"::1 port {port}: no server accepts connections", "start the server first")
 
     def test_wrong_address_for_the_runner(self) -> None:
         for addr, words in (("0.0.0.0", ("wildcard address", "address of one interface")),
                             ("::", ("wildcard address", "address of one interface")),
                             ("[::1]", ("brackets in an IPv6 address", "write ::1")),
                             ("192.0.2.77", ("is it an address of this machine?",))):
-            result = support.run_examples("01", "--addr", addr)
-            self.assert_status(result, 2)
-            self.assert_one_line(result.stderr, addr, *words)
+            self.assert_failure(support.run_examples("01", "--addr", addr), 2, addr, *words)
 
     def test_client_on_another_machine_without_servers(self) -> None:
         result = support.run_examples("01", "--server", ADDR, "--port", support.free_port(ADDR), "--timeout", "1")

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The games 08, 12, 13 and their variants, and servers of many clients, with long runs and different clients."""
 
-import contextlib
 import subprocess
-from collections.abc import Iterator
 
 import support
-from runner.pair import Program
 
 MAX_CLIENTS = 10
 ENDLESS = ("7", "1000000", "20000")
@@ -17,8 +14,7 @@ class GamesTest(support.ExamplesTest):
         """Checks that each number is answered with the next one, on both sides and in order."""
         with self.subTest(server=server, client=client, rounds=rounds, operands=server_operands):
             outcome = support.pair(server, client, server_operands, ("7", str(rounds)))
-            self.assert_status(outcome.client, 0)
-            self.assert_status(outcome.server, 0)
+            self.assert_success(outcome)
             count = rounds if client in ("08srq", "13") else rounds - 1
             numbers = range(7, 7 + count)
             expected = [line for n in numbers for line in (f"Value sent: {n}", f"Value received: {n + 1}")]
@@ -43,48 +39,35 @@ class GamesTest(support.ExamplesTest):
             self.play(server, client, 5)
         self.play("08srq", "13", 5)
 
-    def start(self, *command: str) -> Program:
-        return self.enterContext(Program(["stdbuf", "-oL", *support.SOFTRDMA, *command], support.HERE.environment()))
-
-    @contextlib.contextmanager
-    def serving(self, number: str, *options: str) -> Iterator[tuple[Program, str]]:
-        port = support.free_port(support.ADDR)
-        server = self.start(support.program(number, "server"), support.ADDR, port, *options)
-        support.wait_until(lambda: "listening" in server.output()[1])
-        yield server, port
-
-    def client(self, number: str, port: str, *operands: str) -> Program:
-        return self.start(support.program(number, "client"), support.ADDR, port, *operands)
-
     def test_client_beyond_the_maximum_is_rejected(self) -> None:
-        with self.serving("13", "--timeout", "30") as (server, port):
-            clients = [self.client("13", port, *ENDLESS) for _ in range(MAX_CLIENTS)]
-            for client in clients:
-                support.wait_until(lambda: "Value received" in client.output()[0])
-            late = support.on_softrdma("13", "client", "--retry=0", support.ADDR, port, "7", "3")
-            self.assert_status(late, 1)
-            self.assert_one_line(late.stderr, "no server accepts connections", "accepts no more clients")
-            self.assertIn(f"all {MAX_CLIENTS} places are taken", server.output()[1])
-            numbers = [len(client.output()[0].splitlines()) for client in clients]
-            support.wait_until(lambda: all(len(client.output()[0].splitlines()) > before
-                                           for client, before in zip(clients, numbers, strict=True)))
+        server, port = self.start_server("13", "--timeout", "30")
+        clients = [self.start("13", "client", port, *ENDLESS) for _ in range(MAX_CLIENTS)]
+        for client in clients:
+            support.wait_until(lambda: "Value received" in client.output()[0])
+        late = support.on_softrdma("13", "client", "--retry=0", support.ADDR, port, "7", "3")
+        self.assert_failure(late, 1, "no server accepts connections", "accepts no more clients")
+        self.assertIn(f"all {MAX_CLIENTS} places are taken", server.output()[1])
+        numbers = [len(client.output()[0].splitlines()) for client in clients]
+        support.wait_until(lambda: all(len(client.output()[0].splitlines()) > before
+                                       for client, before in zip(clients, numbers, strict=True)))
 
     def test_client_that_is_killed_leaves_the_others_alone(self) -> None:
-        with self.serving("13", "--clients", "2") as (server, port):
-            victim = self.client("13", port, *ENDLESS)
-            support.wait_until(lambda: "Value received: 9" in victim.output()[0])
-            victim.process.kill()
-            result = support.on_softrdma("13", "client", support.ADDR, port, "100", "20")
-            self.assert_status(result, 0)
-            self.assertIn("Value received: 120", result.stdout)
-            self.assertEqual(1, server.wait(support.TIMEOUT_S))
-            self.assertIn("disconnected before it was done", server.output()[1])
+        server, port = self.start_server("13", "--clients", "2")
+        victim = self.start("13", "client", port, *ENDLESS)
+        support.wait_until(lambda: "Value received: 9" in victim.output()[0])
+        victim.process.kill()
+        result = support.on_softrdma("13", "client", support.ADDR, port, "100", "20")
+        self.assert_status(result, 0)
+        self.assertIn("Value received: 120", result.stdout)
+        self.assertEqual(1, server.wait(support.TIMEOUT_S))
+        self.assertIn("disconnected before it was done", server.output()[1])
 
     def test_more_clients_than_places_one_after_the_other(self) -> None:
         count = MAX_CLIENTS + 3
         for number in ("06", "06scch"):
-            with self.subTest(number=number), self.serving(number, "--clients", str(count)) as (server, port):
-                clients = [self.client(number, port, str(seed), "--retry", "30") for seed in range(count)]
+            with self.subTest(number=number):
+                server, port = self.start_server(number, "--clients", str(count))
+                clients = [self.start(number, "client", port, str(seed), "--retry", "30") for seed in range(count)]
                 for client in clients:
                     self.assertEqual(0, client.wait(support.TIMEOUT_S), client.output())
                 self.assertEqual(0, server.wait(support.TIMEOUT_S), server.output())
@@ -96,7 +79,8 @@ class GamesTest(support.ExamplesTest):
 
     def test_an_invalid_client_affects_only_the_exit_status(self) -> None:
         for number in ("06", "06scch"):
-            with self.subTest(number=number), self.serving(number, "--clients", "2") as (server, port):
+            with self.subTest(number=number):
+                server, port = self.start_server(number, "--clients", "2")
                 self.assert_status(support.on_softrdma("01", "client", support.ADDR, port), 1)
                 self.assert_status(support.on_softrdma(number, "client", support.ADDR, port, "8"), 0)
                 self.assertEqual(1, server.wait(support.TIMEOUT_S))
@@ -105,7 +89,8 @@ class GamesTest(support.ExamplesTest):
 
     def test_server_ends_without_another_client(self) -> None:
         for number, operands in (("06", ["--timeout", "1"]), ("13", ["1"])):
-            with self.subTest(number=number), self.serving(number, *operands) as (server, port):
+            with self.subTest(number=number):
+                server, port = self.start_server(number, *operands)
                 result: subprocess.CompletedProcess = support.on_softrdma(
                     number, "client", support.ADDR, port, *support.operands(number, "client"))
                 self.assert_status(result, 0)

@@ -68,8 +68,7 @@ class LogFileTest(support.ExamplesTest):
     def test_server_of_another_example(self) -> None:
         with support.pmem_file() as path:
             outcome = support.pair("04", "07", (str(path),), ("word",))
-        self.assert_status(outcome.client, 1)
-        self.assert_one_line(outcome.client.stderr, "offset 17 instead of 8", "another example")
+        self.assert_failure(outcome.client, 1, "offset 17 instead of 8", "another example")
 
 
 class GpspmTest(support.ExamplesTest):
@@ -80,8 +79,7 @@ class GpspmTest(support.ExamplesTest):
             with (self.subTest(server=server, client=client), support.pmem_file() as server_path,
                   support.pmem_file() as client_path):
                 outcome = support.pair(server, client, (str(server_path),), (str(client_path), "1024"))
-                self.assert_status(outcome.client, 0)
-                self.assert_status(outcome.server, 0)
+                self.assert_success(outcome)
                 self.assertEqual(
                     ["Flush request received: {offset: 0x11, length: 0x400, op_context: 0xF01D}",
                      f"New value: {ENGLISH}"], outcome.server.stdout.splitlines())
@@ -121,8 +119,7 @@ class ImmediateTest(support.ExamplesTest):
     def check(self, number: str, operands: tuple[str, ...], server: str, client: str) -> None:
         with self.subTest(number=number, operands=operands):
             outcome = support.pair(number, number, (), operands)
-            self.assert_status(outcome.client, 0)
-            self.assert_status(outcome.server, 0)
+            self.assert_success(outcome)
             self.assertEqual((f"{server}\n", f"{client}\n"), (outcome.server.stdout, outcome.client.stdout))
 
     def test_sent(self) -> None:

@@ -48,8 +48,7 @@ class PowerCutTest(support.ExamplesTest):
             shutil.copytree(support.ROOT / "examples" / "19-power-cut", tree / "examples" / "19-power-cut")
             script = tree / "examples" / "19-power-cut" / "power-cuts"
             result = support.execute([str(script), "--cuts", "1"], env=environment)
-            self.assert_status(result, 77)
-            self.assert_one_line(result.stderr, "server not found", "examples/run 19")
+            self.assert_failure(result, 77, "server not found", "examples/run 19")
             build = tree / "o'k build"
             shutil.copytree(tree / "examples", build / "examples")
             (build / "CMakeCache.txt").touch()
@@ -65,15 +64,11 @@ class PowerCutTest(support.ExamplesTest):
                 self.assertEqual("1 cuts, 1 whole logs\n", result.stdout + result.stderr)
 
     def test_without_softrdma_no_advice_is_printed(self) -> None:
-        result = self.cut("--softrdma", "/nonexistent/softrdma")
-        self.assert_status(result, 77)
-        self.assert_one_line(result.stderr, "softrdma", "install")
+        self.assert_failure(self.cut("--softrdma", "/nonexistent/softrdma"), 77, "softrdma", "install")
 
     def test_a_wrong_command_line(self) -> None:
         for arguments in (("--cut",), ("--cuts", "0"), ("left",)):
-            result = self.cut(*arguments)
-            self.assert_status(result, 2)
-            self.assert_one_line(result.stderr, "power-cuts: ", "(see power-cuts --help)")
+            self.assert_failure(self.cut(*arguments), 2, "power-cuts: ", "(see power-cuts --help)")
 
 
 if __name__ == "__main__":

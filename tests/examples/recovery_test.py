@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Examples 14 to 18: full queues, lost peers, many clients, and no leaked handles after a failure."""
 
-import contextlib
 import os
 import re
 import signal
 import struct
-from collections.abc import Iterator
 
 import support
-from runner.pair import Program
 
 RECORDS_OFFSET, RECORD_SIZE = 64, 64
 
@@ -19,8 +16,7 @@ class QueueTest(support.ExamplesTest):
         for blocks, size in ((1, 16), (7, 16), (8, 16), (9, 16), (16, 16), (17, 16), (1024, 2), (100, 3), (1024, 1024)):
             with self.subTest(blocks=blocks, size=size):
                 outcome = support.pair("14", "14", (), (str(blocks), str(size)))
-                self.assert_status(outcome.client, 0)
-                self.assert_status(outcome.server, 0)
+                self.assert_success(outcome)
                 self.assertEqual(f"Blocks received: {blocks}\n", outcome.server.stdout)
                 completions = blocks // (size // 2) + 1
                 self.assertEqual(f"Blocks written: {blocks}\nCompletions collected: {completions}\n",
@@ -30,23 +26,13 @@ class QueueTest(support.ExamplesTest):
         for operands, words in ((("0",), "<blocks>: 0"), (("1025",), "<blocks>: 1025"), (("1", "1"), "<sq-size>: 1"),
                                 (("1", "1025"), "<sq-size>: 1025")):
             result = support.execute([support.program("14", "client"), support.ADDR, "7204", *operands])
-            self.assert_status(result, 2)
-            self.assert_one_line(result.stderr, words, "--help")
+            self.assert_failure(result, 2, words, "--help")
 
 
 class ReconnectTest(support.ExamplesTest):
-    def start(self, role: str, port: str, *operands: str) -> Program:
-        command = ["stdbuf", "-oL", *support.SOFTRDMA, support.program("15", role), support.ADDR, port, *operands]
-        return self.enterContext(Program(command, support.HERE.environment()))
-
     def count(self, path: os.PathLike) -> int:
         with open(path, "rb") as file:
             return struct.unpack_from("=Q", file.read(16), 8)[0]
-
-    @contextlib.contextmanager
-    def log(self) -> Iterator[os.PathLike]:
-        with support.pmem_file() as path:
-            yield path
 
     def check_log(self, path: os.PathLike, records: int) -> None:
         content = path.read_bytes()
@@ -57,15 +43,15 @@ class ReconnectTest(support.ExamplesTest):
         self.assertEqual(b"", content[RECORDS_OFFSET + records * RECORD_SIZE :].rstrip(b"\0"))
 
     def test_restarted_server_has_all_records(self) -> None:
-        with self.log() as path:
+        with support.pmem_file() as path:
             port = support.free_port(support.ADDR)
-            server = self.start("server", port, "0", str(path), "on")
-            client = self.start("client", port, "300", "2000", "--retry", "20")
+            server = self.start("15", "server", port, "0", str(path), "on")
+            client = self.start("15", "client", port, "300", "2000", "--retry", "20")
             support.wait_until(lambda: self.count(path) >= 20)
             server.process.send_signal(signal.SIGKILL)
             server.wait(support.TIMEOUT_S)
             durable = self.count(path)
-            server = self.start("server", port, "0", str(path), "on")
+            server = self.start("15", "server", port, "0", str(path), "on")
             self.assertEqual(0, client.wait(support.TIMEOUT_S), client.output())
             self.assertEqual(0, server.wait(support.TIMEOUT_S), server.output())
             counts = [int(count) for count in re.findall("Records in the log: ([0-9]+)", client.output()[0])]
@@ -74,28 +60,27 @@ class ReconnectTest(support.ExamplesTest):
             self.check_log(path, 300)
 
     def test_client_that_is_killed_is_replaced_by_another(self) -> None:
-        with self.log() as path:
+        with support.pmem_file() as path:
             port = support.free_port(support.ADDR)
-            server = self.start("server", port, "0", str(path), "on")
-            client = self.start("client", port, "300", "2000", "--retry", "20")
+            server = self.start("15", "server", port, "0", str(path), "on")
+            client = self.start("15", "client", port, "300", "2000", "--retry", "20")
             support.wait_until(lambda: self.count(path) >= 20)
             client.process.send_signal(signal.SIGKILL)
             client.wait(support.TIMEOUT_S)
             support.wait_until(lambda: server.output()[1].count("listening") == 2)
             durable = self.count(path)
-            client = self.start("client", port, "50")
+            client = self.start("15", "client", port, "50")
             self.assertEqual(0, client.wait(support.TIMEOUT_S), client.output())
             self.assertEqual(0, server.wait(support.TIMEOUT_S), server.output())
             self.check_log(path, durable + 50)
 
     def test_log_that_is_full(self) -> None:
-        with self.log() as path:
+        with support.pmem_file() as path:
             outcome = support.pair("15", "15", ("0", str(path), "on"), ("1000",))
             self.assert_status(outcome.client, 0)
             self.check_log(path, 1000)
             outcome = support.pair("15", "15", ("0", str(path), "on"), ("1",))
-            self.assert_status(outcome.client, 1)
-            self.assert_one_line(outcome.client.stderr, "contains 1000 records, the maximum is 1000", "start a new one")
+            self.assert_failure(outcome.client, 1, "contains 1000 records, the maximum is 1000", "start a new one")
             self.check_log(path, 1000)
 
     def test_client_gives_up_without_a_server(self) -> None:
@@ -110,8 +95,7 @@ class PlayersTest(support.ExamplesTest):
             for rounds in (1, 50):
                 with self.subTest(number=number, rounds=rounds):
                     outcome = support.pair(number, number, ("10",), ("7", str(rounds), "0", "10"))
-                    self.assert_status(outcome.client, 0)
-                    self.assert_status(outcome.server, 0)
+                    self.assert_success(outcome)
                     self.assertIn("Clients served: 10\n", outcome.server.stdout)
                     self.assertEqual(10 * rounds, outcome.client.stdout.count("Value received"))
 
@@ -121,15 +105,12 @@ class PlayersTest(support.ExamplesTest):
                                           ("client", ("7", "3", "0", "11"), "<players>"), ("client", ("7", "0"), "<rounds>"),
                                           ("client", (str(2**64 - 100), "3"), "<seed>")):
                 result = support.execute([support.program(number, role), support.ADDR, "7204", *operands])
-                self.assert_status(result, 2)
-                self.assert_one_line(result.stderr, words, "--help")
+                self.assert_failure(result, 2, words, "--help")
 
     def test_server_fails_if_a_player_dies_but_serves_the_others(self) -> None:
         for number in ("16", "17"):
             with self.subTest(number=number):
-                port = support.free_port(support.ADDR)
-                server = self.start(number, "server", port, "2")
-                support.wait_until(lambda: "listening" in server.output()[1])
+                server, port = self.start_server(number, "2")
                 victim = self.start(number, "client", port, "5000", "100000", "1000", "1")
                 support.wait_until(lambda: "Value received: 5002" in victim.output()[0])
                 other = self.start(number, "client", port, "7", "100", "1000", "1")
@@ -137,10 +118,6 @@ class PlayersTest(support.ExamplesTest):
                 victim.process.send_signal(signal.SIGKILL)
                 self.assertEqual(0, other.wait(support.TIMEOUT_S), other.output())
                 self.assertEqual(1, server.wait(support.TIMEOUT_S), server.output())
-
-    def start(self, number: str, role: str, port: str, *operands: str) -> Program:
-        command = ["stdbuf", "-oL", *support.SOFTRDMA, support.program(number, role), support.ADDR, port, *operands]
-        return self.enterContext(Program(command, support.HERE.environment()))
 
 
 class HandlesTest(support.ExamplesTest):
@@ -151,13 +128,11 @@ class HandlesTest(support.ExamplesTest):
             self.assertEqual(f"Received a text: {text}\n", outcome.server.stdout)
         for text in ("", "y" * 1024):
             result = support.execute([support.program("18", "client"), support.ADDR, "7204", text])
-            self.assert_status(result, 2)
-            self.assert_one_line(result.stderr, "<text>", "1023")
+            self.assert_failure(result, 2, "<text>", "1023")
 
     def test_failure_halfway_ends_with_its_status(self) -> None:
         outcome = support.pair("01", "18")
-        self.assert_status(outcome.client, 1)
-        self.assert_one_line(outcome.client.stderr, "no descriptor of its memory")
+        self.assert_failure(outcome.client, 1, "no descriptor of its memory")
 
 
 if __name__ == "__main__":

@@ -61,15 +61,10 @@ class ModesTest(support.ExamplesTest):
 
     def replace_client(self, number: str, script: str) -> None:
         path = self.directory / "programs" / support.TOPICS[number] / "client"
-        path.parent.mkdir(parents=True)
-        path.write_text(f'#!/bin/sh\n{script}\nexec "{support.program(number, "client")}" "$@"\n', encoding="utf-8")
-        path.chmod(0o755)
+        support.write_script(path, f'{script}\nexec "{support.program(number, "client")}" "$@"')
 
     def test_junit_distinguishes_success_and_failure(self) -> None:
-        path = self.directory / "programs" / support.TOPICS["02"] / "client"
-        path.parent.mkdir(parents=True)
-        path.write_text("#!/bin/sh\nprintf 'bad <\\033>'\nexit 3\n", encoding="utf-8")
-        path.chmod(0o755)
+        self.replace_client("02", "printf 'bad <\\033>'\nexit 3")
         result = support.run_examples("02", "--format", "junit", "--client-programs", str(self.directory / "programs"))
         self.assert_status(result, 1)
         suite = ElementTree.fromstring(result.stdout)
@@ -94,8 +89,7 @@ class ModesTest(support.ExamplesTest):
                           for does in ("serves", "connects")], self.names(result))
         self.assertIn("it lacks 02, 03", result.stdout)
         result = support.run_examples("02", "--peer", str(self.directory))
-        self.assert_status(result, 2)
-        self.assert_one_line(result.stderr, "does not contain 02-read-to-volatile", "omit it")
+        self.assert_failure(result, 2, "does not contain 02-read-to-volatile", "omit it")
 
     def test_peer_with_a_library_runs_our_programs_with_it(self) -> None:
         (self.directory / "lib").mkdir()
@@ -107,8 +101,7 @@ class ModesTest(support.ExamplesTest):
 
     def test_peer_with_nothing(self) -> None:
         result = support.run_examples("01", "--peer", str(self.directory))
-        self.assert_status(result, 2)
-        self.assert_one_line(result.stderr, "neither librpma.so.0 nor example programs", "prefix")
+        self.assert_failure(result, 2, "neither librpma.so.0 nor example programs", "prefix")
 
 
 class TwoMachinesTest(support.ExamplesTest):
@@ -147,13 +140,9 @@ class TwoMachinesTest(support.ExamplesTest):
                 (("omit --role server and --addr",), ("--role", "server", "--server", "192.0.2.1")),
                 (("--role server needs --addr",), ("--role", "server")),
                 (("--peer pairs two versions on one machine",), ("--peer", "/", "--server", "192.0.2.1")),
-                (("--repeat needs both sides",), ("--repeat", "2", "--server", "192.0.2.1")),
-                (("0.0.0.0: wildcard address", "address of one interface"), ("--addr", "0.0.0.0")),
-                (("[::1]: brackets in an IPv6 address",), ("--addr", "[::1]"))):
+                (("--repeat needs both sides",), ("--repeat", "2", "--server", "192.0.2.1"))):
             with self.subTest(arguments=arguments):
-                result = support.run_examples("01", *arguments)
-                self.assert_status(result, 2)
-                self.assert_one_line(result.stderr, *words)
+                self.assert_failure(support.run_examples("01", *arguments), 2, *words)
 
 
 class PmemTest(support.ExamplesTest):

@@ -65,8 +65,7 @@ class StandaloneTest(support.ExamplesTest):
         clients = [support.operands(number, "client"), *support.CATALOGUE[number].more_clients]
         outcome = support.run_pair(starts["server"] + support.operands(number, "server"),
                                    [[*starts["client"], *operands] for operands in clients], side, side, 20)
-        self.assert_status(outcome.client, 0)
-        self.assert_status(outcome.server, 0)
+        self.assert_success(outcome)
 
     def check_some(self, build: pathlib.Path, *libraries: pathlib.Path) -> None:
         for number in RUN:
@@ -122,18 +121,15 @@ class StandaloneTest(support.ExamplesTest):
     def test_without_libpmem2_a_path_is_refused_with_its_remedy(self) -> None:
         """pkg-config finds all packages except libpmem2."""
         prefix, library = self.installed()
-        pkg_config = self.directory / "pkg-config"
-        pkg_config.write_text(
-            '#!/bin/sh\nfor argument; do case $argument in *libpmem2*) exit 1 ;; esac; done\n'
-            f'exec {shutil.which("pkg-config")} "$@"\n', encoding="utf-8")
-        pkg_config.chmod(0o755)
+        pkg_config = support.write_script(
+            self.directory / "pkg-config", 'case "$*" in *libpmem2*) exit 1 ;; esac\n'
+            f'exec {shutil.which("pkg-config")} "$@"')
         build = self.build_alone("05", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DPKG_CONFIG_EXECUTABLE={pkg_config}")
         server = build / TOPICS["05"] / "server"
         with support.pmem_file() as path:
             result = support.execute([*support.SOFTRDMA, str(server), ADDR, "7204", str(path)],
                 env={**os.environ, "LD_LIBRARY_PATH": str(library)})
-        self.assert_status(result, 1)
-        self.assert_one_line(result.stderr, "built without libpmem2", "install libpmem2-dev")
+        self.assert_failure(result, 1, "built without libpmem2", "install libpmem2-dev")
 
 
 if __name__ == "__main__":

@@ -29,10 +29,10 @@ class StepsTest(support.ExamplesTest):
         self.assertRegex(result.stdout, r"OPTIMIZED_FLUSH_AND_VERIFY: .*\n +requests to both targets: 2 FLUSH, 2 READ, 2 WRITE\n")
         self.assertRegex(result.stdout, r"repair: .*\n +requests to both targets: 1 READ\n")
 
-    def test_an_invalid_build_directory(self) -> None:
-        result = support.execute([str(support.RUNNER), "mirror-steps", "--build", str(support.BUILD), "--pmem", "/dev/null"])
-        self.assert_status(result, 2)
-        self.assert_one_line(result.stderr, "not a directory")
+    def test_memory_that_is_not_a_directory(self) -> None:
+        for name in ("mirror-steps", "mirror-failover"):
+            result = support.execute([str(support.RUNNER), name, "--build", str(support.BUILD), "--pmem", "/dev/null"])
+            self.assert_failure(result, 2, "not a directory")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ sys.path[:0] = [str(RUNNER.parent), str(ROOT / "tests" / "support")]
 
 from common import directory, skip, wait_until  # noqa: E402,F401
 from runner.catalogue import EXAMPLES, Run  # noqa: E402
-from runner.pair import Outcome, Result, Side, free_port, run_pair  # noqa: E402
+from runner.pair import Outcome, Program, Result, Side, free_port, run_pair  # noqa: E402
 from runner.storage import VOLATILE, Storage  # noqa: E402
 
 CATALOGUE = {example.number: example for example in EXAMPLES}
@@ -69,6 +69,14 @@ def pair(server: str, client: str, server_operands: tuple[str, ...] = (), client
                     [[*SOFTRDMA, program(client, "client"), ADDR, port, *client_operands]], side, side, timeout_s)
 
 
+def write_script(path: pathlib.Path, text: str) -> pathlib.Path:
+    """Writes an executable shell script, in a new directory if necessary."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
 @contextlib.contextmanager
 def pmem_file(size: int = 64 * 1024) -> Iterator[pathlib.Path]:
     with tempfile.TemporaryDirectory(prefix="rpma-examples-test-", dir="/var/tmp") as directory:
@@ -83,11 +91,32 @@ class ExamplesTest(unittest.TestCase):
         actual = result.returncode if isinstance(result, subprocess.CompletedProcess) else result.status
         self.assertEqual(status, actual, f"\n{result.stdout}\n{result.stderr}")
 
+    def assert_success(self, outcome: Outcome) -> None:
+        self.assert_status(outcome.client, 0)
+        self.assert_status(outcome.server, 0)
+
+    def start(self, number: str, role: str, *arguments: str) -> Program:
+        """Starts a program whose output is not buffered. It is ended with the test."""
+        command = ["stdbuf", "-oL", *SOFTRDMA, program(number, role), ADDR, *arguments]
+        return self.enterContext(Program(command, HERE.environment()))
+
+    def start_server(self, number: str, *options: str) -> tuple[Program, str]:
+        """Starts a server and waits until it listens. Returns its port, too."""
+        port = free_port(ADDR)
+        server = self.start(number, "server", port, *options)
+        wait_until(lambda: "listening" in server.output()[1])
+        return server, port
+
     def assert_one_line(self, text: str, *words: str) -> None:
         lines = text.splitlines()
         self.assertEqual(1, len(lines), text)
         for word in words:
             self.assertIn(word, lines[0])
+
+    def assert_failure(self, result: Result | subprocess.CompletedProcess, status: int, *words: str) -> None:
+        """Checks the exit status, and that one line with the words is on standard error."""
+        self.assert_status(result, status)
+        self.assert_one_line(result.stderr, *words)
 
 
 def main(missing: str | None = None) -> None:
