@@ -31,6 +31,8 @@ SIZE = 64 * 1024
 DEEP = SHORT | {"sync": None, "iodepth": 8, "iodepth_batch_submit": 1, "blocksize": BLOCK, "number_ios": COUNT,
                 "size": COUNT * BLOCK, "verify": "pattern", "verify_pattern": "0x0123456789abcdef%o", "do_verify": 0,
                 "verify_state_save": 0}
+SLOW = "delay=2000:op=flush"
+SLOW_REQUESTS = "delay=2000:op=send"
 
 
 def block(number: int) -> bytes:
@@ -110,44 +112,18 @@ def first_fault(method: Method, cuts: int) -> str | None:
 
 class PowerCuts(FioTest):
     def test_the_pointer_never_passes_the_data(self) -> None:
-        self.assertEqual([], faults(Method("hw"), CUTS))
+        for method in (Method("hw"), Method("hw", device="off"), Method("hw", fault=SLOW), Method("sw"),
+                       Method("sw", fault=SLOW_REQUESTS)):
+            with self.subTest(method=method):
+                self.assertEqual([], faults(method, CUTS))
 
-    def test_nor_with_flushes_that_are_emulated(self) -> None:
-        self.assertEqual([], faults(Method("hw", device="off"), CUTS))
-
-    def test_nor_when_flushes_are_slow(self) -> None:
-        self.assertEqual([], faults(Method("hw", fault=SLOW), CUTS))
-
-    def test_nor_when_the_server_persists(self) -> None:
-        self.assertEqual([], faults(Method("sw"), CUTS))
-
-    def test_nor_when_its_requests_are_slow(self) -> None:
-        self.assertEqual([], faults(Method("sw", fault=SLOW_REQUESTS), CUTS))
-
-
-SLOW = "delay=2000:op=flush"
-SLOW_REQUESTS = "delay=2000:op=send"
-
-
-class Mutants(FioTest):
-    """A few cuts must detect the faults of the engines."""
-
-    def assert_caught(self, method: Method) -> None:
-        self.assertRegex(str(first_fault(method, 40)), "is not whole")
-
-    def test_a_client_that_flushes_the_pointer_first(self) -> None:
-        self.assert_caught(Method("hw", client=dataclasses.replace(EXTERNAL, engines=MUTANTS / "client_pointer_first")))
-
-    def test_a_client_with_one_pointer_for_all_appends(self) -> None:
-        client = dataclasses.replace(EXTERNAL, engines=MUTANTS / "client_shared_pointer")
-        self.assert_caught(Method("hw", client=client, fault=SLOW))
-
-    def test_a_server_that_persists_the_pointer_first(self) -> None:
-        self.assert_caught(Method("sw", server=dataclasses.replace(EXTERNAL, engines=MUTANTS / "server_pointer_first")))
-
-    def test_a_client_with_one_range_for_all_requests(self) -> None:
-        client = dataclasses.replace(EXTERNAL, engines=MUTANTS / "client_shared_range")
-        self.assert_caught(Method("sw", client=client, fault=SLOW_REQUESTS))
+    def test_a_few_cuts_detect_faulty_engines(self) -> None:
+        for mode, mutant, fault in (("hw", "client_pointer_first", ""), ("hw", "client_shared_pointer", SLOW),
+                                    ("sw", "server_pointer_first", ""), ("sw", "client_shared_range", SLOW_REQUESTS)):
+            with self.subTest(mutant=mutant):
+                side = mutant.partition("_")[0]
+                engine = {side: dataclasses.replace(EXTERNAL, engines=MUTANTS / mutant)}
+                self.assertRegex(str(first_fault(Method(mode, fault=fault, **engine), 40)), "is not whole")
 
 
 if __name__ == "__main__":
