@@ -16,9 +16,7 @@ EXAMPLE = pathlib.Path(sys.argv.pop(1))
 
 class ExampleTest(unittest.TestCase):
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory(prefix="rpma-example-20-")
-        self.addCleanup(scratch.cleanup)
-        self.file = pathlib.Path(scratch.name, "file")
+        self.file = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="rpma-example-20-")), "file")
         self.file.write_bytes(bytes(4096))
 
     def run_program(self, name, *arguments):
