@@ -58,14 +58,16 @@ std::string remedy(const settings &of)
            ", and it is copied from a target when the set is opened)";
 }
 
-// Checks a file that existed before the set.
+// Rejects a file whose content is too short for the set. A missing or empty file will be allocated.
 void check_data(const std::string &path, std::uint64_t length)
 {
     // O_NONBLOCK: opening a named pipe must not block the program.
     const replica::fd_owner file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file.valid() && errno == ENOENT)
+        return;
     if (!file.valid())
         throw system_failure("cannot open " + path);
-    if (const std::uint64_t size = kind_of(file.get(), path).size; size < length)
+    if (const std::uint64_t size = kind_of(file.get(), path).size; size != 0 && size < length)
         throw failure(RPMA_MIRROR_E_INVAL, path + ": " + std::to_string(size) + " bytes, but " +
                                                    std::to_string(length) + " in the set (remove it, or extend it)");
 }
@@ -203,42 +205,49 @@ void local_copy::check_stamp()
 
 void local_copy::make_data(std::uint64_t length)
 {
-    if (settings_.local_path.empty())
+    const std::string &path = settings_.local_path;
+    if (path.empty())
         return;
-    constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
-    replica::fd_owner created(::open(settings_.local_path.c_str(), flags | O_CREAT | O_EXCL, 0600));
-    if (!created.valid() && errno == EEXIST) {
-        // An empty file remains if a process dies before it has allocated the file.
-        struct stat found {
-        };
-        if (lstat(settings_.local_path.c_str(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_size != 0)
-            return check_data(settings_.local_path, length);
-        created.reset(::open(settings_.local_path.c_str(), flags));
+    constexpr int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    replica::fd_owner file(::open(path.c_str(), flags));
+    if (!file.valid() && errno == ENOENT)
+        file.reset(::open(path.c_str(), flags | O_CREAT | O_EXCL, 0600));
+    if (!file.valid())
+        throw system_failure("cannot create " + path);
+    const auto [size, is_device] = kind_of(file.get(), path);
+    if (is_device)
+        return;
+    if (const int error = size < length ? replica::allocate_file(file.get(), length) : 0; error != 0) {
+        if (size == 0)
+            unlink(path.c_str());
+        throw system_failure("cannot create " + path, error);
     }
-    if (!created.valid())
-        throw system_failure("cannot create " + settings_.local_path);
-    if (const int error = replica::allocate_file(created.get(), length); error != 0) {
-        unlink(settings_.local_path.c_str());
-        throw system_failure("cannot create " + settings_.local_path, error);
-    }
-    if (fsync(created.get()) != 0)
-        throw system_failure("cannot create " + settings_.local_path);
-    sync_directory_of(settings_.local_path);
+    if (fsync(file.get()) != 0)
+        throw system_failure("cannot create " + path);
+    sync_directory_of(path);
 }
 
+// A process can die in between. The next one recognizes by the state that the set owns the file.
 void local_copy::make(const replica::mirror_state &first)
 {
     if (settings_.local_path.empty()) {
         volatile_state_ = first;
         return;
     }
-    make_data(first.length);
+    check_data(settings_.local_path, first.length);
     replica::mirror_file file;
     if (const int error = file.create(settings_.state_path.c_str(), first); error != 0)
         throw error == EEXIST
                 ? failure(RPMA_MIRROR_E_EXISTS, "local copy already exists: " + settings_.state_path, error)
                 : system_failure("cannot create " + settings_.state_path, error);
     file_.emplace(std::move(file));
+    try {
+        make_data(first.length);
+    } catch (const failure &) {
+        unlink(settings_.state_path.c_str());
+        file_.reset();
+        throw;
+    }
 }
 
 void local_copy::store(const replica::mirror_state &next)

@@ -30,9 +30,9 @@ public:
     bool open_state();
     // Reads the state. Returns false if its file does not exist. Throws E_BUSY if another process has the set open.
     bool read_state();
-    // Creates the file unless it exists.
+    // Creates the file unless it exists, or extends one that is shorter. Requires the state.
     void make_data(std::uint64_t length);
-    // Creates the file unless it exists, and the state file.
+    // Creates the state file, and the file unless it exists.
     void make(const replica::mirror_state &first);
     // Maps the copy, at `hint` if possible, and reserves addresses for at least `max_length` bytes.
     void map(void *hint, std::uint64_t max_length);

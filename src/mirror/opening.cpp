@@ -195,6 +195,9 @@ rpma_mirror_recovery_report opening::open_set(
                                                    " to " + std::to_string(grow_to) + " bytes");
     if (!found)
         create_local_copy(set_length);
+    else if (local_.state().promised.epoch == 0 && local_.state().committed.epoch == 0)
+        // The process that created the state might have died before the file was complete.
+        local_.make_data(local_.state().length);
     map_local_copy(hint, mapped, length, set_length, std::max(grow_to, settings_.max_length));
     check_local_level();
     // A step leaves the unused part of its share to the steps after it.

@@ -2,7 +2,24 @@
 // Creation and growth that are interrupted the first time: a port in front of one of the real targets drops a response.
 #include "faulty_port.hpp"
 
+#include <csignal>
 #include <filesystem>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace
+{
+
+unsigned syncs_left = 0; // calls of fsync until this process dies, or 0
+
+} // namespace
+
+extern "C" [[gnu::visibility("default")]] int fsync(int fd)
+{
+    if (syncs_left != 0 && --syncs_left == 0)
+        kill(getpid(), SIGKILL);
+    return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace
 {
@@ -132,6 +149,32 @@ TEST(an_empty_local_file_is_allocated)
     const opened m(there.get());
     assert_int_equal(m.state().in_sync, 1U << second.copy | 6);
     assert_string_equal(m.address() + megabyte, "flushed");
+}
+
+// A machine dies while it opens the set for the first time, and the set grows before it does so again.
+TEST(a_first_opening_is_repeated_after_the_set_has_grown)
+{
+    target a, b;
+    const host first;
+    const cfg_ptr here = first.create({&a, &b});
+    for (const target *const t : {&a, &b})
+        t->list_part("16M");
+    for (unsigned sync = 1; sync <= 3; ++sync) {
+        const host second{5};
+        cfg_ptr there = second.cfg({&a, &b});
+        const auto open_and_die = [](void *cfg) {
+            map_code(static_cast<rpma_mirror_cfg *>(cfg));
+            _exit(0);
+        };
+        syncs_left = sync;
+        in_process_that_dies(open_and_die, there.get());
+        syncs_left = 0;
+        assert_ok(rpma_mirror_grow_closed(here.get(), length + sync * megabyte));
+        opened m(there.get());
+        assert_int_equal(m.state().length, length + sync * megabyte);
+        assert_int_equal(m.state().in_sync, 1U << second.copy | 6);
+        m.close();
+    }
 }
 
 TEST(a_creation_is_continued_with_the_same_length)
