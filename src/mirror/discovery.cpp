@@ -160,11 +160,15 @@ void discovery::throw_incomplete(std::uint32_t missing, int code, const char *co
         if (rejected || reason == nullptr)
             reason = &*c->error;
     });
+    const char *const remedy = rejected ? "remove the cause, or "
+                               : (missing & ~settings_.target_copies()) != 0
+                                       ? "add it to the set file with rpma-mirror add, or "
+                                       : "";
     throw failure(code,
             settings_.names_of(missing) +
                     (rejected ? " in sync, but rejected the request" : " in sync but unreachable") +
-                    (reason != nullptr ? std::string(" (") + reason->what() + ")" : "") + ": " + consequence +
-                    (rejected ? " (remove the cause, or use force to override)" : " (use force to override)"),
+                    (reason != nullptr ? std::string(" (") + reason->what() + ")" : "") + ": " + consequence + " (" +
+                    remedy + "use force to override)",
             reason != nullptr ? reason->system() : 0);
 }
 

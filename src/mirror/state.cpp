@@ -128,6 +128,12 @@ void rpma_mirror::inspect(const settings &of, rpma_mirror_state &to)
     put_text(local.location, sizeof(local.location), of.local_path);
     if (has_local_state)
         put_state(parts.local.state(), local);
+    // The set cannot be opened without these targets. rpma-mirror add can have been killed before it wrote the line.
+    each_copy(required_targets(newest) & ~(of.target_copies() | 1U << of.local_number), [&](unsigned copy) {
+        to.copies[copy].state = RPMA_MIRROR_COPY_OFFLINE;
+        to.copies[copy].last_error = RPMA_MIRROR_E_NOT_FOUND;
+        put_text(to.copies[copy].location, sizeof(to.copies[copy].location), "(not in the set file)");
+    });
     for (const auto &c : parts.copies) {
         if (!c)
             continue;

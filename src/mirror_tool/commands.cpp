@@ -194,9 +194,8 @@ exit_status fence(const options &opts)
     return exit_done;
 }
 
-exit_status change(const options &opts, const std::function<void(usable_set &, progress &)> &f)
+exit_status change(const options &opts, const cfg_ptr &cfg, const std::function<void(usable_set &, progress &)> &f)
 {
-    const cfg_ptr cfg = read_cfg(opts.set_file);
     progress display(opts);
     const auto set = use(opts, cfg, display);
     f(*set, display);
@@ -210,18 +209,32 @@ exit_status change(const options &opts, const std::function<void(usable_set &, p
     return exit_done;
 }
 
+// Returns whether the copy is in sync at the target of the command.
+bool is_in_sync(const rpma_mirror_copy &copy, const options &opts)
+{
+    std::string location = opts.location;
+    std::erase_if(location, [](char c) { return c == '[' || c == ']'; });
+    return copy.state == RPMA_MIRROR_COPY_IN_SYNC && copy.location == location && copy.poolset == opts.pool_set;
+}
+
+// Completes a command that was killed: the copy is in sync, so the opening requires it, but its line is missing.
 exit_status add(const options &opts)
 {
     check_target_words(opts.location, opts.pool_set);
-    return change(opts, [&](usable_set &set, progress &display) {
-        set.add(*opts.copy, opts.location, opts.pool_set, display);
-        add_target_line(opts.set_file, *opts.copy, opts.location, opts.pool_set);
+    const cfg_ptr cfg = read_cfg(opts.set_file);
+    const unsigned copy = *opts.copy;
+    if ((inspect(cfg.get())->in_sync >> copy & 1) != 0)
+        call([&] { return rpma_mirror_cfg_add_target(cfg.get(), copy, opts.location.c_str(), opts.pool_set.c_str()); });
+    return change(opts, cfg, [&](usable_set &set, progress &display) {
+        if (!is_in_sync(set.state()->copies[copy], opts))
+            set.add(copy, opts.location, opts.pool_set, display);
+        add_target_line(opts.set_file, copy, opts.location, opts.pool_set);
     });
 }
 
 exit_status remove_copy(const options &opts)
 {
-    return change(opts, [&](usable_set &set, progress &) {
+    return change(opts, read_cfg(opts.set_file), [&](usable_set &set, progress &) {
         set.remove(*opts.copy);
         remove_target_line(opts.set_file, *opts.copy);
     });

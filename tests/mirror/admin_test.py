@@ -208,6 +208,16 @@ class Admin(MirrorTest):
             slow.kill()
             wait_until(lambda: self.tool("verify", host, 1).returncode == 0)
 
+    def test_a_tool_killed_before_it_writes_the_line_of_a_copy(self):
+        a, b = self.target(), self.target()
+        host, writer = self.opened(a)
+        with Busy(self, writer):
+            self.add_without_line(host, 2, b)
+            self.assertNotIn("target 2", host.read_text())
+            self.refused(1, "duplicate copy number 2", "add", host, 2, b.address, "other")
+            self.assertEqual(self.json("add", host, 2, b.address, "set")["in_sync"], [0, 1, 2])
+            self.assertTrue(host.read_text().endswith(f"\ntarget 2 {b.address} set\n"))
+
     def test_a_background_resync_continues_after_a_canceled_one(self):
         a, b = self.target(), self.target()
         host, writer = self.opened(a, b, more="background-resync on 1M")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Facilities shared by the tests of rpma-mirror: targets, set files, the tool, and a writer."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -109,6 +110,22 @@ class MirrorTest(unittest.TestCase):
 
     def json(self, command, *words, status=0):
         return json.loads(self.done(command, "--json", *words, status=status))
+
+    def changing(self, host, members, *words):
+        """Starts a command while its set file is locked. Returns when the set has the members."""
+        command = subprocess.Popen([TOOL, *map(str, words)], stdout=subprocess.DEVNULL)
+        self.addCleanup(command.wait)
+        self.addCleanup(command.kill)
+        wait_until(lambda: json.loads(self.tool("status", "--json", host).stdout)["members"] == members)
+        return command
+
+    def add_without_line(self, host, copy, target):
+        """Kills the command before it writes the line of the copy that it has added."""
+        with open(host, encoding="utf-8") as locked:
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            command = self.changing(host, list(range(copy + 1)), "add", host, copy, target.address, "set")
+            command.kill()
+            command.wait()
 
     def refused(self, status, pattern, *words, **options):
         """One line on standard error that matches, and nothing else."""

@@ -279,16 +279,26 @@ class Tool(MirrorTest):
         text = host.read_text()
         with open(host, encoding="utf-8") as locked:
             fcntl.flock(locked, fcntl.LOCK_EX)  # the other administrator
-            remove = subprocess.Popen([TOOL, "remove", host, "2"], stdout=subprocess.DEVNULL)
-            self.addCleanup(remove.wait)
-            self.addCleanup(remove.kill)
-            wait_until(lambda: '"members": [\n    0,\n    1\n  ]' in self.tool("status", "--json", host).stdout)
+            remove = self.changing(host, [0, 1], "remove", host, 2)
             with self.assertRaises(subprocess.TimeoutExpired):
                 remove.wait(1)
             (host.parent / "new").write_text(text + "# kept\n")
             (host.parent / "new").rename(host)
         self.assertEqual(remove.wait(LIMIT_S), 0)
         self.assertEqual(host.read_text(), re.sub("target 2.*\n", "", text) + "# kept\n")
+
+    def test_an_added_copy_without_its_line(self):
+        a, b = self.target(), self.target()
+        host = self.created(a)
+        self.add_without_line(host, 2, b)
+        text = self.done("status", host, status=1)
+        self.assertRegex(text, r"(?m)^2 +offline +- +.not in the set file.")
+        for command in "resync", "promote":
+            self.refused(1, "copy 2 .not in the set file. in sync but unreachable: .*with rpma-mirror add, or use force", command, host)
+        self.assertEqual(self.json("add", host, 2, b.address, "set")["in_sync"], [0, 1, 2])
+        self.assertEqual(host.read_text().count(f"target 2 {b.address} set\n"), 1)
+        self.done("status", host)
+        self.refused(1, "duplicate copy number 2", "add", host, 2, b.address, "set")
 
     def test_a_set_file_that_cannot_be_written_stays(self):
         host = self.created(self.target(), self.target())
