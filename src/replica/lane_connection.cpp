@@ -231,8 +231,9 @@ int lane_connection::on_response(std::uint32_t length)
         return path_->fail(EPROTO);
     last_response_ = a.sequence;
     ++finished_;
+    // Other errno values have a meaning for this process, for example EFAULT, ENOMEM and ESTALE.
     if (a.error != 0)
-        return path_->fail(a.error == EFAULT ? EIO : a.error); // EFAULT means local memory
+        return path_->fail(a.error == ENOSPC ? ENOSPC : EIO);
     const int result = rpma_recv(conn_, memory_.registered(), memory_.response_at(slot), lane_response_size,
             reinterpret_cast<const void *>(posted::response));
     return result == 0 ? 0 : path_->fail_rpma(result);

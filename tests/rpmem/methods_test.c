@@ -84,7 +84,7 @@ TEST(a_failure_to_flush_reaches_the_caller)
         else
             assert_int_equal(rpmem_flush(pool, 4096, 64, 0, 0) | rpmem_drain(pool, 0, 0), -1);
         const int error = errno;
-        /* A message contains the target's errno value; a device reports only that the operation failed. */
+        /* A message reports that the target cannot flush; a device reports only that the operation failed. */
         if (way == 1 || method == 1)
             assert_int_equal(error, EIO);
         else

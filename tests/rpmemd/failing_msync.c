@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Preloaded: msync() fails with EIO as long as the file FAILING_MSYNC_FILE is there.
+// Preloaded: msync() fails with ESTALE, as on NFS, as long as the file FAILING_MSYNC_FILE is there.
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@ int msync(void *start, size_t length, int flags)
 {
     const char *const file = getenv("FAILING_MSYNC_FILE");
     if (file != NULL && access(file, F_OK) == 0) {
-        errno = EIO;
+        errno = ESTALE;
         return -1;
     }
     return (int)syscall(SYS_msync, start, length, flags);
