@@ -85,8 +85,9 @@ std::uint64_t control_client::greet(const deadline &until)
         unique_lock lock(lock_);
         fail_call(lock, got);
     }
-    if (g.error() != 0)
-        std::rethrow_exception(exception_of({static_cast<int>(g.error()), g.text()}));
+    const auto error = static_cast<int>(g.error());
+    if (error != 0)
+        std::rethrow_exception(exception_of({is_local_shortage(error) ? EREMOTEIO : error, g.text()}));
     return g.features();
 }
 
