@@ -34,7 +34,8 @@ int lane_memory::allocate(rpma_peer *peer, std::uint32_t window)
     memory_.reset(static_cast<std::byte *>(memory));
     std::memset(memory, 0, size);
     const int usage = RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV | RPMA_MR_USAGE_READ_DST;
-    return rpma_mr_reg(peer, memory, size, usage, &registered_) == 0 ? 0 : ENOMEM;
+    const int result = rpma_mr_reg(peer, memory, size, usage, &registered_);
+    return result == 0 ? 0 : shortage_or(EIO, result);
 }
 
 int lane_connection::connect(data_path &path, const char *address, const char *port, std::span<const std::byte> proof)
@@ -56,10 +57,12 @@ int lane_connection::connect(data_path &path, const char *address, const char *p
     if (result != 0)
         return shortage_or(ECONNREFUSED, result);
     for (std::uint32_t slot = 0; slot < path.window; ++slot) {
-        if (rpma_conn_req_recv(request, memory_.registered(), memory_.response_at(slot), lane_response_size,
-                    reinterpret_cast<const void *>(posted::response)) != 0) {
+        const int posting = rpma_conn_req_recv(request, memory_.registered(), memory_.response_at(slot),
+                lane_response_size, reinterpret_cast<const void *>(posted::response));
+        if (posting != 0) {
+            const int error = shortage_or(EIO, posting);
             rpma_conn_req_delete(&request);
-            return ENOMEM;
+            return error;
         }
     }
     const rpma_conn_private_data data{const_cast<std::byte *>(proof.data()), static_cast<std::uint8_t>(proof.size())};
@@ -85,7 +88,7 @@ int lane_connection::connected(const deadline &until)
     if (path_->peer_cfg != nullptr && rpma_conn_apply_remote_peer_cfg(conn_, path_->peer_cfg) != 0)
         return EPROTO;
     if (rpma_conn_get_cq(conn_, &cq_) != 0 || rpma_cq_get_fd(cq_, &cq_fd_) != 0)
-        return ENOMEM;
+        return EIO;
     return 0;
 }
 

@@ -4,21 +4,19 @@
 
 #include <dlfcn.h>
 #include <functional>
+#include <librpma.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
 
-struct rpma_conn;
-struct rpma_mr_local;
-struct rpma_mr_remote;
-
 namespace
 {
 
 // Called once, before this process reads from a target or makes a state file durable.
 std::function<void()> before_read, before_state;
+bool device_fails = false; // when a lane posts its first receive
 
 void call_once(std::function<void()> &f)
 {
@@ -34,6 +32,14 @@ extern "C" [[gnu::visibility("default")]] int rpma_read(rpma_conn *conn, rpma_mr
     static const auto real = reinterpret_cast<decltype(&rpma_read)>(dlsym(RTLD_NEXT, "rpma_read"));
     call_once(before_read);
     return real(conn, to, to_offset, from, offset, size, flags, context);
+}
+
+extern "C" [[gnu::visibility("default")]] int rpma_conn_req_recv(
+        rpma_conn_req *req, rpma_mr_local *to, std::size_t offset, std::size_t size, const void *context)
+{
+    static const auto real = reinterpret_cast<decltype(&rpma_conn_req_recv)>(dlsym(RTLD_NEXT, "rpma_conn_req_recv"));
+    errno = EIO;
+    return device_fails ? RPMA_E_PROVIDER : real(req, to, offset, size, context);
 }
 
 extern "C" [[gnu::visibility("default")]] int fdatasync(int fd)
@@ -122,6 +128,15 @@ FIXTURE_TEST(set_of<one>, an_end_that_no_target_confirms_is_unclean, "policy ava
     a.start();
     const opened again(cfg.get());
     assert_true(std::string(again.address(), 12) == "acknowledged");
+}
+
+// An error of a device concerns only the targets that it reaches. A lack of memory would concern all of them.
+FIXTURE_TEST(set_of<one>, an_error_of_the_device_is_no_lack_of_memory)
+{
+    device_fails = true;
+    assert_rejected(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE, "Input/output error");
+    device_fails = false;
+    assert_int_equal(map_code(cfg.get()), 0);
 }
 
 int kill_the_source(void *context, const rpma_mirror_progress *)
