@@ -249,9 +249,10 @@ void etcd_arbiter::renew(const replica::deadline &until)
     set_valid_from(requested_at);
 }
 
+// Without a response the lease expires automatically, and the caller has waited already.
 void etcd_arbiter::release(const replica::deadline &until) noexcept
 {
-    if (lease_.empty())
+    if (lease_.empty() || !client_->responds())
         return;
     try {
         client_->call("/v3/lease/revoke", {{"ID", lease_}}, until);

@@ -6,6 +6,7 @@
 #include <curl/curl.h>
 #include <mutex>
 #include <netinet/in.h>
+#include <poll.h>
 #include <resolv.h>
 
 #include "failure.hpp"
@@ -27,6 +28,13 @@ std::size_t append(const char *data, std::size_t size, std::size_t count, void *
     } catch (const std::exception &) {
         return 0;
     }
+}
+
+// Called by curl at least once a second. Ends the request if the descriptor of its deadline is readable.
+int check_interrupt(void *until, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept
+{
+    pollfd poller{static_cast<const replica::deadline *>(until)->interrupt_fd(), POLLIN, 0};
+    return poll(&poller, 1, 0) > 0 ? 1 : 0;
 }
 
 struct list_deleter {
@@ -88,8 +96,10 @@ etcd_client::etcd_client(const etcd_settings &of) : settings_(of)
 }
 
 // Sends one request to one endpoint. Returns false with the reason in problem_ if another endpoint may be tried.
-bool etcd_client::post(const std::string &url, const std::string &request, long limit_ms, nlohmann::json &response)
+bool etcd_client::post(
+        const std::string &url, const std::string &request, replica::deadline until, nlohmann::json &response)
 {
+    const int left = until.left_ms();
     CURL *const c = handle_.get();
     std::string text;
     char reason[CURL_ERROR_SIZE] = "";
@@ -107,7 +117,10 @@ bool etcd_client::post(const std::string &url, const std::string &request, long 
     curl_easy_setopt(c, CURLOPT_WRITEDATA, &text);
     curl_easy_setopt(c, CURLOPT_ERRORBUFFER, reason);
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, std::max(limit_ms, 1L));
+    curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, left < 0 ? max_timeout_ms : std::max(left, 1));
+    curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, check_interrupt);
+    curl_easy_setopt(c, CURLOPT_XFERINFODATA, &until);
     curl_easy_setopt(c, CURLOPT_QUICK_EXIT, 1L); // at the timeout, do not wait for the thread that resolves the name
     if (!settings_.ca.empty())
         curl_easy_setopt(c, CURLOPT_CAINFO, settings_.ca.c_str());
@@ -116,6 +129,7 @@ bool etcd_client::post(const std::string &url, const std::string &request, long 
         curl_easy_setopt(c, CURLOPT_SSLKEY, settings_.key.c_str());
     }
     const CURLcode code = curl_easy_perform(c);
+    responds_ = code == CURLE_OK;
     if (code != CURLE_OK) {
         error_ = url + ": " + (reason[0] != '\0' ? reason : curl_easy_strerror(code));
         return false;
@@ -165,11 +179,9 @@ nlohmann::json etcd_client::call_once(
     const std::size_t count = settings_.endpoints.size();
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t at = (last_good_ + i) % count;
-        const int left = until.left_ms();
-        // Limits the time of each endpoint, so that an unresponsive one leaves time for the others.
-        const long limit = left < 0 ? max_timeout_ms : left / static_cast<long>(count - i);
         nlohmann::json response;
-        if (post(settings_.endpoints[at] + path, body, limit, response)) {
+        // Limits the time of each endpoint, so that an unresponsive one leaves time for the others.
+        if (post(settings_.endpoints[at] + path, body, until.share(static_cast<int>(count - i)), response)) {
             last_good_ = at;
             return response;
         }

@@ -30,13 +30,15 @@ public:
 
     // Calls the first endpoint that responds. Throws failure with E_ARBITER.
     nlohmann::json call(const std::string &path, const nlohmann::json &request, const replica::deadline &until);
+    // Returns false if there was no response to the last request.
+    bool responds() const { return responds_; }
 
 private:
     struct closer {
         void operator()(CURL *handle) const;
     };
 
-    bool post(const std::string &url, const std::string &request, long limit_ms, nlohmann::json &response);
+    bool post(const std::string &url, const std::string &request, replica::deadline until, nlohmann::json &response);
     nlohmann::json call_once(const std::string &path, const nlohmann::json &request, const replica::deadline &until);
     void log_in(const replica::deadline &until);
 
@@ -44,6 +46,7 @@ private:
     std::unique_ptr<CURL, closer> handle_;
     std::size_t last_good_ = 0; // endpoint that responded last
     std::string error_;
+    bool responds_ = true;
     bool logged_out_ = false; // the last call failed because of the token
     std::string token_;       // token of the user
 };

@@ -37,7 +37,8 @@ void lease_renewal::renew()
             continue;
         renew_at = replica::now_ms() + interval_ms;
         // One failed renewal is not fatal: arbiter::lost() reports the expiry.
-        if (guarded([&] { arbiter_.renew(replica::deadline(interval_ms)); }) == RPMA_MIRROR_E_FENCED) {
+        const replica::deadline until(replica::deadline(interval_ms), stop_.fd());
+        if (guarded([&] { arbiter_.renew(until); }) == RPMA_MIRROR_E_FENCED) {
             is_fenced_ = true;
             fenced_.raise();
         }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Arbiter etcd, with Debian's etcd: killed, paused and unreachable servers, expired leases, and TLS.
+#include "arbiter.hpp"
 #include "etcd.hpp"
+#include "shared_object.hpp"
 
 #include <csignal>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <filesystem>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -321,6 +324,47 @@ FIXTURE_TEST(with_etcd<set_of<one>>, a_writer_whose_response_was_lost_is_no_othe
         fail_msg("%s (%s)", rpma_mirror_err_2str(code), rpma_mirror_error_message());
 }
 
+// Path of the next request to etcd before which etcd stops, or NULL.
+const char *stops_before = nullptr;
+const etcd *stopped = nullptr;
+
+// The failed opening does not wait for the release of its lease.
+FIXTURE_TEST(with_etcd<set_of<one>>, an_opening_ends_although_etcd_is_silent, "ttl 5", "timeouts 3600000 24000\n")
+{
+    stops_before = "/v3/kv/txn";
+    stopped = &e;
+    assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_ARBITER);
+    assert_null(stops_before);
+    e.resume();
+    take_over(cfg.get());
+}
+
+// Closing a set cancels the renewal of its lease, whose requests can wait for a third of the lease time.
+TEST(a_request_to_a_silent_etcd_is_canceled)
+{
+    const etcd e;
+    e.stop();
+    Dl_info library{};
+    assert_true(dladdr(dlsym(RTLD_DEFAULT, "rpma_mirror_map"), &library) != 0);
+    const auto directory = std::filesystem::path(library.dli_fname).parent_path();
+    void *const module = dlopen((directory / "librpma_mirror/etcd.so").c_str(), RTLD_NOW);
+    assert_non_null(module);
+    using make_function = mirror::arbiter *(const std::string *);
+    const auto make = reinterpret_cast<make_function *>(dlsym(module, "rpma_mirror_etcd_arbiter"));
+    const std::string words = e.url();
+    const std::unique_ptr<mirror::arbiter> arbiter(make(&words));
+    replica::loss canceled;
+    assert_int_equal(canceled.open(), 0);
+    canceled.declare(ECANCELED);
+    bool has_failed = false;
+    try {
+        arbiter->newest({}, true, replica::deadline(replica::deadline(0), canceled.fd()));
+    } catch (const std::runtime_error &) {
+        has_failed = true;
+    }
+    assert_true(has_failed);
+}
+
 TEST(tls_is_checked_on_both_sides)
 {
     const etcd e(true);
@@ -394,8 +438,12 @@ extern "C" ssize_t pwrite(int fd, const void *from, size_t size, off_t at)
 // Replaces the function of the C library, for curl.
 extern "C" ssize_t send(int fd, const void *from, size_t size, int flags)
 {
-    const ssize_t sent = syscall(SYS_sendto, fd, from, size, flags, nullptr, 0);
     const std::string_view text(static_cast<const char *>(from), size);
+    if (stops_before != nullptr && text.find(stops_before) != std::string_view::npos) {
+        stops_before = nullptr;
+        stopped->stop();
+    }
+    const ssize_t sent = syscall(SYS_sendto, fd, from, size, flags, nullptr, 0);
     if (loses_response_of != nullptr && text.find(loses_response_of) != std::string_view::npos) {
         loses_response_of = nullptr;
         char response[4096];
