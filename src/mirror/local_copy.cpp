@@ -23,15 +23,6 @@ void check(int error, const std::string &message)
         throw failure(RPMA_MIRROR_E_SYSTEM, message + ": " + pmem2_errormsg(), replica::errno_from(error));
 }
 
-void sync_directory_of(const std::string &path)
-{
-    const std::size_t slash = path.rfind('/');
-    const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    const replica::fd_owner opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!opened.valid() || fsync(opened.get()) != 0)
-        throw system_failure("cannot create " + path + " durable");
-}
-
 struct file_kind {
     std::uint64_t size;
     bool is_device;
@@ -224,7 +215,8 @@ void local_copy::make_data(std::uint64_t length)
     }
     if (fsync(file.get()) != 0)
         throw system_failure("cannot create " + path);
-    sync_directory_of(path);
+    if (const int error = replica::sync_directory_of(path); error != 0)
+        throw system_failure("cannot create " + path, error);
 }
 
 // A process can die in between. The next one recognizes by the state that the set owns the file.

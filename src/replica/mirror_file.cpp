@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <span>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -67,17 +68,14 @@ std::uint64_t decode_slot(std::span<const std::byte, slot_size> bytes, mirror_st
     return std::memcmp(stored.data(), expected.data(), expected.size()) == 0 ? sequence : 0;
 }
 
-int sync_directory_of(const char *path)
+} // namespace
+
+int sync_directory_of(const std::string &path)
 {
-    const char *const slash = std::strrchr(path, '/');
-    short_text<4095> directory(".");
-    if (slash != nullptr && !directory.assign({path, static_cast<std::size_t>(slash - path) + 1}))
-        return ENAMETOOLONG;
-    const fd_owner opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::string directory = std::filesystem::path(path).parent_path();
+    const fd_owner opened(::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     return opened.valid() && fsync(opened.get()) == 0 ? 0 : errno;
 }
-
-} // namespace
 
 int mirror_file::lock()
 {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <filesystem>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 #include "clock.hpp"
 #include "failure.hpp"
 #include "log.hpp"
+#include "mirror_file.hpp"
 #include "pool_header.hpp"
 #include "takeover.hpp"
 
@@ -31,14 +31,6 @@ struct stat facts_of(const replica::fd_owner &file, const std::string &path)
     if (fstat(file.get(), &facts) != 0)
         throw system_failure("cannot stat the part " + path);
     return facts;
-}
-
-void sync_directory_of(const std::string &path)
-{
-    const std::string directory = std::filesystem::path(path).parent_path();
-    const replica::fd_owner parent(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (parent.valid() && fsync(parent.get()) != 0 && errno != EINVAL)
-        throw system_failure("cannot sync the directory " + directory);
 }
 
 } // namespace
@@ -137,7 +129,9 @@ void part::allocate(std::uint64_t size)
         throw system_failure("cannot allocate " + std::to_string(size) + " bytes for the part " + path_, error);
     if (fsync(file_.get()) != 0)
         throw system_failure("cannot sync the part " + path_);
-    sync_directory_of(path_);
+    const int error = replica::sync_directory_of(path_);
+    if (error != 0 && error != EACCES && error != EINVAL)
+        throw system_failure("cannot sync the directory of the part " + path_, error);
 }
 
 void part::extend(std::uint64_t size)
