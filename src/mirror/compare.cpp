@@ -26,12 +26,6 @@ void sleep_ms(std::uint64_t ms)
     }
 }
 
-[[noreturn]] void lost(const remote_copy &c, int error)
-{
-    throw failure(
-            error_code_for(error), "target " + c.where.name() + ": connection lost: " + std::strerror(error), error);
-}
-
 } // namespace
 
 comparer::comparer(set_parts &of)

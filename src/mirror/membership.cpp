@@ -3,6 +3,7 @@
 #include "membership.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "failure.hpp"
 
@@ -22,6 +23,12 @@ int error_code_for(int error)
     default:
         return RPMA_MIRROR_E_CONNECTION;
     }
+}
+
+[[noreturn]] void lost(const remote_copy &c, int error)
+{
+    throw failure(
+            error_code_for(error), "target " + c.where.name() + ": connection lost: " + std::strerror(error), error);
 }
 
 } // namespace mirror

@@ -17,12 +17,6 @@ constexpr std::uint64_t max_batch = replica::max_hashes * replica::segment_size;
 // Pauses between two requests for an image that is not complete.
 constexpr long min_pause_ns = 1'000'000, max_pause_ns = 32'000'000;
 
-[[noreturn]] void lost(const remote_copy &c, int error)
-{
-    throw failure(
-            error_code_for(error), "target " + c.where.name() + ": connection lost: " + std::strerror(error), error);
-}
-
 bool is_synced(const replica::mirror_record &r, unsigned copy)
 {
     return (r.in_sync >> copy & 1) != 0;

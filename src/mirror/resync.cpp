@@ -166,8 +166,9 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
     try {
         comparer_.compare(job, resumed_at, local_.length());
     } catch (const failure &error) {
+        // If the target does not respond, the next resync uses the previous cursor.
         if (error.code() == RPMA_MIRROR_E_CANCELED && within.cancel == nullptr && !c.was_synced)
-            keep_cursor(c);
+            guarded([&] { store_cursor(c, deadline(settings_.operation_ms)); });
         throw;
     }
     // The target then knows that its copy is complete, even if the record with it reaches only the arbiter.
@@ -183,15 +184,6 @@ void resyncer::store_cursor(remote_copy &c, const deadline &until)
     const replica::mirror_state last_state = replica::from_wire(c.control->call(r, until).state());
     const std::lock_guard guard(membership_);
     c.last_state = last_state;
-}
-
-// Stores the cursor of a canceled resync. If the target does not respond, the next resync uses the previous cursor.
-void resyncer::keep_cursor(remote_copy &c)
-{
-    try {
-        store_cursor(c, deadline(settings_.operation_ms));
-    } catch (const failure &) {
-    }
 }
 
 // Compares the dirty segments below `end`. Restores the marks of those that were not compared.
@@ -228,7 +220,7 @@ void resyncer::join(remote_copy &c)
     {
         const std::lock_guard lane_guard(c.resync_lane_lock);
         if (const int error = c.lane().drain(); error != 0)
-            throw failure(error_code_for(error), "target " + c.where.name() + ": connection lost", error);
+            lost(c, error);
         const roles now = membership_.now();
         if ((now.syncing & c.bit()) == 0)
             throw failure(RPMA_MIRROR_E_CONNECTION, "target " + c.where.name() + ": connection lost");

@@ -48,7 +48,6 @@ private:
     void run_resync(remote_copy &c, const limits &within);
     void compare_dirty(comparison &job, std::uint64_t end);
     void store_cursor(remote_copy &c, const deadline &until);
-    void keep_cursor(remote_copy &c);
     void join(remote_copy &c);
     void revert_join(remote_copy &c);
 
