@@ -25,16 +25,20 @@ struct with_etcd : etcd_fixture, Set {
     explicit with_etcd(const std::string &line, const std::string &more = "") : Set(e.line(line) + more) {}
 };
 
-// Acts as a standby machine: retries until the lease of the writer has expired.
-void take_over(const rpma_mirror_cfg *cfg)
+// Acts as a standby machine: retries until the lease of the writer has expired, and returns the code.
+int code_after_lease(const rpma_mirror_cfg *cfg)
 {
     int code = 0;
     for (int tries = 0; (code = map_code(cfg)) == RPMA_MIRROR_E_BUSY; ++tries) {
         assert_true(tries < etcd_limit_s * 10);
         usleep(100'000);
     }
-    if (code != 0)
-        fail_msg("%s (%s)", rpma_mirror_err_2str(code), rpma_mirror_error_message());
+    return code;
+}
+
+void take_over(const rpma_mirror_cfg *cfg)
+{
+    assert_ok(code_after_lease(cfg));
 }
 
 // Returns the milliseconds that the metrics of the set report.
@@ -209,10 +213,7 @@ FIXTURE_TEST(
     a.kill();
     a.start();
     // The lease must expire first. The other machine lacks the data that this one may have acknowledged alone.
-    int code = 0;
-    while ((code = map_code(there.get())) == RPMA_MIRROR_E_BUSY)
-        usleep(100'000);
-    assert_int_equal(code, RPMA_MIRROR_E_UNFOUND);
+    assert_int_equal(code_after_lease(there.get()), RPMA_MIRROR_E_UNFOUND);
     assert_int_equal(map_code(here.get()), 0);
     assert_true(first.bytes(0, 12) == "acknowledged" && a.bytes(0, 12) == "acknowledged");
 }
@@ -248,10 +249,7 @@ FIXTURE_TEST(with_etcd<two_hosts<two>>, a_replaced_part_is_no_source_for_the_rec
     in_process_that_dies(end_before_record, &with);
     b.kill();
     replace_part(a);
-    int code = 0;
-    while ((code = map_code(there.get())) == RPMA_MIRROR_E_BUSY)
-        usleep(100'000);
-    assert_rejected(code, RPMA_MIRROR_E_CHANGED, a.place());
+    assert_rejected(code_after_lease(there.get()), RPMA_MIRROR_E_CHANGED, a.place());
     take_over(here.get());
     assert_true(a.bytes(0, 12) == "acknowledged");
 }
@@ -318,10 +316,8 @@ const char *loses_response_of = nullptr;
 FIXTURE_TEST(with_etcd<set_of<one>>, a_writer_whose_response_was_lost_is_no_other_writer, "ttl 60")
 {
     loses_response_of = "/v3/kv/txn";
-    const int code = map_code(cfg.get());
+    assert_ok(map_code(cfg.get()));
     assert_null(loses_response_of);
-    if (code != 0)
-        fail_msg("%s (%s)", rpma_mirror_err_2str(code), rpma_mirror_error_message());
 }
 
 // Path of the next request to etcd before which etcd stops, or NULL.
