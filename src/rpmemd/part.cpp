@@ -45,6 +45,9 @@ part::part(const part_line &line, const part_options &options) : path_(line.path
         if (created_)
             allocate(line.size);
         check_kind();
+        // The file of a creation or growth that was killed. The set file may list a larger size since then.
+        if (options.create && options.may_grow && !is_device_ && size_ < line.size)
+            extend(line.size);
         if (!options.any_size)
             check_size(line.size, options.may_grow);
     } catch (...) {

@@ -20,7 +20,7 @@ struct part_options {
     std::optional<mode_t> umask;
     bool takes_over = false; // take locks over from the daemon of a client that has gone
     bool any_size = false;   // accept sizes other than in the set: a pool to remove may be damaged
-    bool may_grow = false;   // accept parts that growth did not extend or create yet
+    bool may_grow = false;   // accept parts that growth did not extend or create yet; with `create`, extend them
 };
 
 // File or device of a pool, open and locked against other daemons.

@@ -90,7 +90,7 @@ std::vector<part> open_parts(const poolset &set, const part_options &options)
     try {
         for (const part_line &line : lines) {
             const std::size_t count = parts.size();
-            if (options.may_grow && count != 0 && is_missing(line))
+            if (options.may_grow && !options.create && count != 0 && is_missing(line))
                 break;
             if (count != 0 && parts.back().size() < lines[count - 1].size && !options.any_size)
                 throw failure(

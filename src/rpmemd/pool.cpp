@@ -100,7 +100,7 @@ header_page page_at(const std::byte *from)
 pool::pool(const config &settings, poolset set, std::uint64_t size, bool create) : set_(std::move(set))
 {
     part_options options{create, settings.follow_symlinks, settings.umask, !settings.listen && !settings.check};
-    options.may_grow = settings.listen && !create;
+    options.may_grow = settings.listen.has_value();
     parts_ = open_parts(set_, options);
     try {
         const std::size_t left_out = header_count() > 1 ? header_size : 0;
@@ -157,9 +157,11 @@ pool::extension pool::make_extension(
     }
     const poolset listed = read_poolset(settings.poolset_dir, set_name);
     const std::vector<part_line> missing = check_growth(listed, size);
+    part_options options{true, settings.follow_symlinks, settings.umask};
+    options.may_grow = true;
     try {
         for (const part_line &line : missing)
-            created.parts.emplace_back(line, part_options{true, settings.follow_symlinks, settings.umask});
+            created.parts.emplace_back(line, options);
         const std::uint64_t last = listed.parts[parts_.size() - 1].size;
         if (last > parts_.back().size())
             parts_.back().extend(last);

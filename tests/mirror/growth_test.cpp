@@ -306,17 +306,21 @@ FIXTURE_TEST(growable<one>, a_file_that_is_replaced_before_and_after_the_growth_
 // A target that was removed, or whose addition was interrupted, has a copy with the length of that time.
 TEST(a_copy_that_was_created_before_the_growth_is_added)
 {
-    const target a, b;
+    const target a, b, c;
     const host h;
     const cfg_ptr cfg = new_set(h, {&a});
     opened m(cfg.get());
     assert_ok(rpma_mirror_add_target(m.get(), 2, b.place().c_str(), "set", nullptr));
     assert_ok(rpma_mirror_remove_target(m.get(), 2));
     b.list_part("24M");
+    // This daemon died before it created the state of the copy.
+    c.where().write("part", std::string(length, 'x'));
+    c.list_part("24M");
     assert_ok(rpma_mirror_grow(m.get(), 2 * length));
     m.put(length - 2, "text");
     assert_ok(rpma_mirror_add_target(m.get(), 2, b.place().c_str(), "set", nullptr));
-    check_equal(m, h, {&a, &b});
+    assert_ok(rpma_mirror_add_target(m.get(), 3, c.place().c_str(), "set", nullptr));
+    check_equal(m, h, {&a, &b, &c});
     m.close();
 }
 
