@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "transport/shm/fd_server.hpp"
+#include "transport/tcp/tcp_conn.hpp"
 #include "wire/cm_message.hpp"
 #include "wire/frame.hpp"
 #include "wire/roce.hpp"
@@ -7,11 +9,11 @@
 #include <csetjmp>
 #include <cstdarg>
 #include <random>
+#include <sys/socket.h>
 #include <vector>
 
 #include "cmocka_headers.hpp"
 
-using namespace softrdma;
 using namespace softrdma;
 
 namespace
@@ -402,6 +404,53 @@ DEFINE_TEST(a_flush_has_the_crc_of_either_rule, nullptr, nullptr)
     const roce::invariant_crc twice = roce::crc_of(flow, sent, {}, roce::crc_rule::packet_twice);
     sent.insert(sent.end(), twice.begin(), twice.end());
     assert_false(roce::has_valid_crc(flow, sent));
+}
+
+// Receiver and user of a connection. One thread at a time reads it and calls them.
+struct reader_of_packets final : packet_receiver, tcp_conn_user {
+    bool receive(packet_path &, const packet &) override { return is_pending = true; }
+    void fill_destination(const packet_path &, const packet &, std::size_t,
+            const std::function<void(std::span<std::byte>)> &) override
+    {
+    }
+    void received_all() override { is_pending = false; }
+    void path_writable() override {}
+    void timer_expired() override {}
+    void response_timer_expired() override {}
+    void path_lost(const packet_path &) override {}
+    void connected(const std::shared_ptr<tcp_conn> &) override {}
+    void lost(const std::shared_ptr<tcp_conn> &, const std::shared_ptr<packet_receiver> &, int) override {}
+    bool received(const std::shared_ptr<tcp_conn> &, const packet &) override
+    {
+        overtook = is_pending;
+        return is_done = true;
+    }
+
+    bool is_pending = false; // a message lacks its completion
+    bool overtook = false;
+    std::atomic<bool> is_done{false};
+};
+
+DEFINE_TEST(a_disconnect_does_not_overtake_a_message, nullptr, nullptr)
+{
+    constexpr std::uint32_t qpn = 7;
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    bytes stream = frame_of({.op = opcode::send_only, .dest_qpn = qpn});
+    const bytes disconnect = frame_of({.op = opcode::cm_disconnect_request});
+    stream.insert(stream.end(), disconnect.begin(), disconnect.end());
+    assert_non_null(start_event_loop());
+    const auto reader = std::make_shared<reader_of_packets>();
+    const auto path = tcp_conn::open(ends[0], tcp_conn::role::accepted, *reader);
+    assert_non_null(path.get());
+    path->bind(reader, qpn);
+    assert_int_equal(send(ends[1], stream.data(), stream.size(), 0), stream.size());
+    while (!reader->is_done)
+        path->poll();
+    assert_false(reader->overtook);
+    path->bind(nullptr, 0);
+    path->finish();
+    close(ends[1]);
 }
 
 } // namespace

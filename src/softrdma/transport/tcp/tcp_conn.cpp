@@ -328,14 +328,17 @@ bool tcp_conn::parse(std::span<const std::byte> data)
 
 bool tcp_conn::handle(const packet &p)
 {
-    if (is_control(p.op))
-        return user_.received(shared_from_this(), p);
     std::shared_ptr<packet_receiver> receiver;
     std::uint32_t qpn = 0;
     {
         const lock_guard lock(mutex_);
         receiver = receiver_;
         qpn = local_qpn_;
+    }
+    if (is_control(p.op)) {
+        if (receiver != nullptr)
+            receiver->received_all(); // a disconnect must not overtake the completion of a message
+        return user_.received(shared_from_this(), p);
     }
     return receiver != nullptr && p.dest_qpn == qpn && receiver->receive(*this, p);
 }
