@@ -128,7 +128,7 @@ int main()
             {"two requests at once", "SWwRk", 2, 1, true, {.posted_at_once = true}},
             {"two requests with a response of their own", "RAFq", 2, 0, true, {}},
             {"two SENDs", "S", 2, 2, true, {.posted_at_once = true, .released = at_once}},
-            {"READs that are broken off", "WRr", 2, 0, true, {.congests = true, .posted_at_once = true}},
+            {"READs that wait or are broken off", "WRrk", 2, 0, true, {.congests = true, .posted_at_once = true}},
             {"three requests", "SWwR", 3, 1, false, {.posted_at_once = true, .released = at_once}},
             {"three requests, replies together", "SWwR", 3, 1, false, {.posted_at_once = true, .released = last}},
             {"four requests", "SWR", 4, 1, false, {.posted_at_once = true, .released = at_once}},

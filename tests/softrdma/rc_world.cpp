@@ -322,13 +322,16 @@ void rc_world::poll_requester()
         if (wc.status == IBV_WC_SUCCESS) {
             check_success(i);
         } else if (!std::exchange(failed_, true)) {
+            if (wc.status == IBV_WC_RETRY_EXC_ERR && may_fail_)
+                report("request " + std::to_string(i) + " got no response");
             for (std::size_t before = first_of_generation_.back(); before < i; ++before) {
                 if (!executed_[before])
                     report("request " + std::to_string(before) + " was not executed, but request " + std::to_string(i) +
                             " is the first that failed");
             }
-            const bool has_own_answer = std::string_view("RArFq").find(options_.plan[i]) != std::string_view::npos;
-            if (executed_[i] && is_precise_ && !has_own_answer)
+            // Requests with a response of their own, which may be lost, and those that the responder rejects.
+            const bool can_fail = std::string_view("RArFqkl").find(options_.plan[i]) != std::string_view::npos;
+            if (executed_[i] && is_precise_ && !can_fail)
                 report("request " + std::to_string(i) + " was executed, but is the first that failed");
         }
     }

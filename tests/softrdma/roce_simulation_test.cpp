@@ -123,7 +123,7 @@ public:
     time_point now() const noexcept { return now_; }
     std::uint32_t mtu() const noexcept { return mtu_; }
     bool sends_bulk() const noexcept { return sends_bulk_; }
-    bool rejects() const noexcept { return rejects_; }
+    bool is_reliable() const noexcept { return losses_.lost + losses_.repeated + losses_.delayed == 0; }
     std::string plans() const { return flows_[0].plan() + ' ' + flows_[1].plan(); }
     std::uint64_t random() { return random_(); }
     std::size_t below(std::size_t limit) { return random_() % limit; }
@@ -159,8 +159,7 @@ void side::transmit(const packet &header, std::span<const iovec> payload, bool)
         sender_.post(header, payload, world_.now());
     else
         replier_.reply(header, payload);
-    // A queue pair that rejects a request aborts READ responses that wait, and its peer reaches the retry limit.
-    if (is_read_response(header.op) && !world_.rejects() && world_.below(4) == 0)
+    if (is_read_response(header.op) && world_.below(4) == 0)
         pause_end_ = world_.now() + response_pause;
 }
 
@@ -410,7 +409,8 @@ void flow::poll()
         if (wc.wr_id < completed_ || wc.wr_id >= posted_)
             return world_.report("request " + std::to_string(wc.wr_id) + " completed twice");
         const bool is_rejected = plan_[wc.wr_id] == 'k' && wc.status == IBV_WC_REM_ACCESS_ERR;
-        const bool is_silent = responder_->has_rejected() && wc.status == IBV_WC_RETRY_EXC_ERR;
+        // The responder is silent after a rejection. Its NAK, or what the peer must receive before it, may be lost.
+        const bool is_silent = !world_.is_reliable() && responder_->has_rejected() && wc.status == IBV_WC_RETRY_EXC_ERR;
         if (wc.status != IBV_WC_SUCCESS && failed_ > wc.wr_id)
             failed_ = wc.wr_id;
         const ibv_wc_status expected = failed_ < wc.wr_id ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS;

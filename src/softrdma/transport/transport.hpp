@@ -38,7 +38,7 @@ public:
     virtual outcome tried_in_memory(post_result result) = 0;
     virtual outcome resume() = 0;           // call when the first request need no longer wait
     virtual bool busy() const noexcept = 0; // whether a started request is not complete
-    // Completes the first request with an error of the path. Returns false if no request was sent.
+    // Completes the first request with an error of the path. Returns true if one was sent, or one of the peer rejected.
     virtual bool fail_first(ibv_wc_status status) = 0;
     virtual void flush_sends() = 0;
 

@@ -50,7 +50,7 @@ bool rc_transport::receive_request(const packet_path &from, const packet &p)
             return true;
         if (!qp_.responds())
             return drop(p), true;
-        if (p.is_invalid)
+        if (p.is_invalid && !responder_.rejects())
             return qp_.apply_outcome(responder_.reject_invalid(p));
         const auto admitted = responder_.admit(p, qp_.weak_from_this());
         if (admitted != responder::admission::execute)

@@ -28,7 +28,10 @@ public:
     }
     outcome resume() override REQUIRES(qp_.lock()) { return requester_.resume(); }
     bool busy() const noexcept override REQUIRES(qp_.lock()) { return requester_.busy(); }
-    bool fail_first(ibv_wc_status status) override REQUIRES(qp_.lock()) { return requester_.fail_first(status); }
+    bool fail_first(ibv_wc_status status) override REQUIRES(qp_.lock())
+    {
+        return requester_.fail_first(status) || responder_.rejects();
+    }
     void flush_sends() override REQUIRES(qp_.lock()) { requester_.flush(); }
     void on_receive_posted() override REQUIRES(qp_.lock()) { responder_.announce_receive(); }
     void abandon_responses() override REQUIRES(qp_.lock()) { responder_.abandon(); }

@@ -27,6 +27,8 @@ responder::admission responder::admit(const packet &p, const std::weak_ptr<queue
         access_ = ep_.attr.qp_access_flags;
         return round_trips_queued_ < limits::max_reads ? admission::execute : admission::ignore;
     }
+    if (rejects_) // the rejection waits for READ responses
+        return admission::ignore;
     const bool opens = is_first(p.op) || is_round_trip(p.op);
     // After a rejection the message starts again, or its rejected last segment arrives again.
     if (receiver_not_ready_ && (p.psn != expected_psn_ || (!opens && !in_message_)))

@@ -43,13 +43,19 @@ public:
     std::uint8_t execute(const packet &p);
     outcome finish(const packet &p, std::uint8_t code);
     outcome reject_invalid(const packet &p) { return reject(p, syndrome::invalid_request); }
-    void acknowledge_executed() { acknowledge((expected_psn_ - 1) & psn_mask); }
+    bool rejects() const noexcept { return rejects_; }
+    void acknowledge_executed()
+    {
+        if (!rejects_)
+            acknowledge((expected_psn_ - 1) & psn_mask);
+    }
     // Rejects, once, the first request without a response. Requests behind it get none, which would acknowledge all.
     void reject_rest();
     // Finds the destination of the next bytes of an arriving message. Returns false if it is uncertain.
     bool find_destination(const packet &partial, std::size_t bytes, gathered &destination);
 
     // Sends due responses, then completes what they acknowledge: a program may exit once it has polled a message.
+    // Returns `broken` after a rejection was sent, which follows the READ responses before it.
     outcome release();
     // Acknowledges executed requests before the queue pair stops responding. Aborts and rejects a READ response.
     void abandon();
@@ -77,6 +83,7 @@ private:
         bool replay = false; // see packet::replay
 
         bool is_success() const noexcept { return kind == reply_kind::acknowledgement && syndrome == syndrome::ack; }
+        bool is_rejection() const noexcept { return syndrome >= syndrome::sequence_error; }
     };
     struct completion {
         ibv_wc wc;
@@ -104,7 +111,7 @@ private:
     void push_completions();
     outcome reject(const packet &p, std::uint8_t code);
     void report(std::uint8_t code);
-    bool reject_read(const reply &r, std::uint8_t code);
+    bool reject_read(reply &r, std::uint8_t code);
 
     endpoint &ep_;
     receive_queue &receives_;
@@ -114,7 +121,7 @@ private:
     bool in_message_ = false;
     bool message_is_write_ = false;
     bool receiver_not_ready_ = false;
-    bool rejects_ = false;              // a request was rejected: see reject_rest()
+    bool rejects_ = false;              // a request was rejected: later ones are ignored, see reject_rest()
     bool owes_acknowledgement_ = false; // the acknowledgment of the latest request may be combined with a later one
     bool announces_ = false;            // sends receive_posted after the queued responses
     std::uint32_t placed_ = 0;          // bytes of the arriving message

@@ -39,7 +39,7 @@ void responder::respond_round_trip(const packet &p)
             replies_.back().is_success()) // this response also acknowledges the previous one
         replies_.back() = r;
     else
-        replies_.push_back(r);
+        replies_.insert(replies_.end() - (rejects_ ? 1 : 0), r); // a repeated READ precedes the rejected request
 }
 
 outcome responder::reject(const packet &p, std::uint8_t code)
@@ -49,8 +49,7 @@ outcome responder::reject(const packet &p, std::uint8_t code)
     rejects_ = true;
     owes_acknowledgement_ = false; // the rejection acknowledges all before
     replies_.push_back({.psn = p.psn, .syndrome = code});
-    report(code);
-    return outcome::broken;
+    return release();
 }
 
 void responder::reject_rest()
@@ -60,17 +59,16 @@ void responder::reject_rest()
 }
 
 // Rejects a READ of memory that is no longer readable, or drops a repeated one. Returns true: no response follows.
-bool responder::reject_read(const reply &r, std::uint8_t code)
+bool responder::reject_read(reply &r, std::uint8_t code)
 {
     if (r.replay) {
         --round_trips_queued_;
         return true;
     }
     rejects_ = true;
-    ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = code});
     replies_.resize(1);
-    report(code);
-    return true;
+    r = {.psn = r.psn, .syndrome = code};
+    return send_reply(r);
 }
 
 void responder::report(std::uint8_t code)
@@ -100,6 +98,8 @@ bool responder::send_reply(reply &r)
     switch (r.kind) {
     case reply_kind::acknowledgement:
         ep_.transmit({.op = opcode::acknowledge, .psn = r.psn, .syndrome = r.syndrome}, {}, more);
+        if (r.is_rejection())
+            report(r.syndrome);
         return true;
     case reply_kind::read:
         return send_read(r);
@@ -177,6 +177,8 @@ void responder::push_completions()
 outcome responder::release()
 {
     send_replies();
+    if (rejects_ && !replies_.empty())
+        return outcome::proceed;
     push_completions();
     return rejects_ ? outcome::broken : outcome::proceed;
 }

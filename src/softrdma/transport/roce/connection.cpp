@@ -122,6 +122,8 @@ try {
         }
         replier_.reply(header, payload);
         send_group();
+        if (replier_.has_failed())
+            cut();
         if (burst_ >= max_burst && !pauses_)
             start_pause();
     } else if (sender_) {
@@ -261,7 +263,7 @@ try {
         const lock_guard lock(mutex_);
         replier_.received_all();
         send_group();
-        if ((sender_ && sender_->has_failed()) || replier_.has_failed())
+        if (sender_ && sender_->has_failed())
             cut();
         if (!was_congested_ || sender_->congested())
             return;

@@ -10,10 +10,12 @@ std::optional<packet> replier::arrived(const packet &p)
 {
     if (failed_)
         return std::nullopt;
-    if (p.psn == expected_)
-        return accept(p);
     if (psn_after(expected_, p.psn))
         return repeated(p);
+    if (is_invalid_)
+        return std::nullopt;
+    if (p.psn == expected_)
+        return accept(p);
     owes_nak_ = owes_nak_ || !drops_until_expected_;
     return std::nullopt;
 }
@@ -36,8 +38,7 @@ std::optional<packet> replier::accept(const packet &p)
     up.psn = message_;
     up.no_ack_req = false;
     if (!is_valid(p)) {
-        failed_ = up.is_invalid = true;
-        expected_ = psn_add(expected_, 1);
+        is_invalid_ = up.is_invalid = true;
         return up;
     }
     const bool is_whole = is_round_trip(p.op);
@@ -160,7 +161,7 @@ void replier::reject(const packet &header)
 {
     failed_ = true;
     answer_until(psn_add(header.psn, psn_mask));
-    std::uint32_t psn = psn_add(expected_, psn_mask);
+    std::uint32_t psn = is_invalid_ ? expected_ : psn_add(expected_, psn_mask);
     if (!unanswered_.empty())
         psn = unanswered_.front().op == opcode::read_request ? unanswered_.front().first : unanswered_.front().last;
     acknowledge(psn, header.syndrome);

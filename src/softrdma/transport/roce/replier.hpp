@@ -62,6 +62,7 @@ private:
     bool in_message_ = false;
     bool message_is_write_ = false;
     bool drops_until_expected_ = false; // a NAK is outstanding
+    bool is_invalid_ = false;           // the expected packet: it and later ones are ignored
     bool owes_nak_ = false;
     bool owes_ack_ = false;
     bool failed_ = false;
