@@ -279,7 +279,7 @@ int accept(cm_id &id, const rdma_conn_param *param)
         return 0;
     }
     if (searched)
-        id.answer();
+        id.respond();
     return 0;
 }
 

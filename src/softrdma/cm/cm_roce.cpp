@@ -235,19 +235,19 @@ namespace
 // Hosts limit the rate of their reports: Linux sends one in a second for each peer.
 constexpr auto report_interval = std::chrono::seconds(1);
 // Time for the first message of the peer, which answers the third repetition of the request.
-constexpr auto answer_limit = std::chrono::milliseconds(500);
+constexpr auto first_response_limit = std::chrono::milliseconds(500);
 
 void refuse(cm_id &id) REQUIRES(lock())
 {
     detail::rejected(id, reject_reason::invalid_service_id, {.size = reject_private_size});
 }
 
-void expect_answer(const std::shared_ptr<roce_link> &link) REQUIRES(lock())
+void expect_response(const std::shared_ptr<roce_link> &link) REQUIRES(lock())
 {
-    event_loop::get()->after(answer_limit, [weak = std::weak_ptr(link)] {
+    event_loop::get()->after(first_response_limit, [weak = std::weak_ptr(link)] {
         const lock_guard guard(lock());
         const auto silent = weak.lock();
-        cm_id *id = silent == nullptr || silent->is_answered ? nullptr : detail::find_id(silent->id);
+        cm_id *id = silent == nullptr || silent->has_responded ? nullptr : detail::find_id(silent->id);
         if (id == nullptr)
             return;
         silent->id = 0;
@@ -265,7 +265,7 @@ bool request_after_refusal(cm_id &id) REQUIRES(lock())
         return false;
     log::write(log::level::info, "peer %s: TCP connection refused: requested over RoCE",
             text_of(id.route.addr.dst_storage).data());
-    expect_answer(id.link);
+    expect_response(id.link);
     return true;
 }
 

@@ -187,7 +187,7 @@ void find_listener(const roce::management_packet &p, const cm_mad &m, bool is_ha
 }
 
 // Handles a message that belongs to no connection: those whose sender waits for a response get one.
-void answer_unknown(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock())
+void respond_to_unknown(const roce::udp_flow &flow, const cm_mad &m) REQUIRES(lock())
 {
     if (m.attribute == cm_attribute::reply)
         return send_rejection(flow, m, reject_reason::invalid_id, roce::cm_subject::reply);
@@ -278,12 +278,12 @@ void received(const roce::management_packet &p, bool is_handed_on)
     if (tap *t = tap::current(); t != nullptr) [[unlikely]]
         t->received(p.message, header_of(p.flow.source, p.flow.destination, p.bytes.size()));
     if (link != nullptr) {
-        link->is_answered = true;
+        link->has_responded = true;
         handle(*link, link->exchange.arrived(m, clock::now()), m);
     } else if (is_request) {
         find_listener(p, m, is_handed_on, 0);
     } else {
-        answer_unknown(p.flow, m);
+        respond_to_unknown(p.flow, m);
     }
 }
 

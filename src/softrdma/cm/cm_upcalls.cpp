@@ -155,7 +155,7 @@ void cm_id::searched()
         return cm::detail::unreachable(*this, EHOSTUNREACH);
     }
     if (!active)
-        return answer();
+        return respond();
     decide();
     state = cm_state::replied;
     cm::detail::queue_event(*this, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &remote.data);

@@ -204,7 +204,7 @@ bool handshake::search(const shm_address &peer)
 void handshake::stop_searching()
 {
     if (std::exchange(searching_, false) && !active)
-        answer();
+        respond();
 }
 
 void handshake::log_tcp_fallback() const
@@ -213,7 +213,7 @@ void handshake::log_tcp_fallback() const
             text_of(tcp_socket::addresses_of(path->fd()).remote).data(), text_of(no_shm_reason_));
 }
 
-void handshake::answer()
+void handshake::respond()
 {
     SOFTRDMA_ASSERT(!active && !searching_);
     const auto qp = local_qp.lock();

@@ -51,8 +51,8 @@ public:
     bool is_searching() const REQUIRES(cm::lock()) { return searching_; }
     void stop_searching() REQUIRES(cm::lock());
     bool fails() const REQUIRES(cm::lock()) { return ep_ == nullptr && !local_qp.expired() && discovery::required(); }
-    void answer() REQUIRES(cm::lock()); // passive side, after the search: sends message 2
-    void decide() REQUIRES(cm::lock()); // active side, after join(); message 3 follows
+    void respond() REQUIRES(cm::lock()); // passive side, after the search: sends message 2
+    void decide() REQUIRES(cm::lock());  // active side, after join(); message 3 follows
     void send_decision(opcode op) REQUIRES(cm::lock());
     bool take_decision(const packet &p) REQUIRES(cm::lock()); // passive side: handles message 3; false for others
 

@@ -40,13 +40,13 @@ void mad_exchange::send_and_wait(const cm_mad &m, state next, time_point now)
     sent_ = m;
     state_ = next;
     tries_ = 0;
-    unanswered_ = 1;
+    copies_outstanding_ = 1;
     deadline_ = now + std::min(first_pause, response_time_);
     end_ = now + limit_;
     out_.send(sent_);
 }
 
-void mad_exchange::answer(const cm_mad &m, state next)
+void mad_exchange::respond(const cm_mad &m, state next)
 {
     sent_ = m;
     state_ = next;
@@ -111,7 +111,7 @@ void mad_exchange::reply(cm_mad m, time_point now)
     m.remote_id = remote_id_;
     m.transaction = transaction_;
     if (resolves_)
-        return answer(m, state::closed); // remains the answer to a repeated request
+        return respond(m, state::closed); // remains the answer to a repeated request
     local_qpn_ = m.qpn;
     send_and_wait(m, state::reply_sent, now);
 }
@@ -120,7 +120,7 @@ void mad_exchange::ready(time_point now)
 {
     if (state_ != state::reply_received)
         return;
-    answer(message(cm_attribute::ready), state::established);
+    respond(message(cm_attribute::ready), state::established);
     establish(now);
 }
 
@@ -143,7 +143,7 @@ void mad_exchange::send_rejection(std::uint16_t reason, const private_data &data
                                                 : cm_subject::request;
     m.guid = device_guid; // needed if the reason is a timeout
     m.data = data;
-    answer(m, state::closed); // remains the answer to the message that the peer repeats
+    respond(m, state::closed); // remains the answer to the message that the peer repeats
 }
 
 void mad_exchange::reject(std::uint16_t reason, const private_data &data)
@@ -279,7 +279,7 @@ mad_exchange::event mad_exchange::rejection_arrived(const cm_mad &m, time_point 
         return event::none;
     }
     const bool is_unknown = state_ == state::request_sent && m.reason == reject_reason::invalid_service_id;
-    if (is_unknown && remote_id_ == 0 && --unanswered_ > 0) {
+    if (is_unknown && remote_id_ == 0 && --copies_outstanding_ > 0) {
         const auto elapsed = std::chrono::ceil<milliseconds>(now - (end_ - limit_));
         deadline_ = now + std::min(first_pause + elapsed, response_time_);
         is_rejected_ = true;
@@ -388,7 +388,7 @@ mad_exchange::event mad_exchange::expired(time_point now)
     }
     if (tries_ < max_retries_ && now < end_) {
         ++tries_;
-        unanswered_ = std::exchange(is_rejected_, false) ? 1 : unanswered_ + 1;
+        copies_outstanding_ = std::exchange(is_rejected_, false) ? 1 : copies_outstanding_ + 1;
         // Losses are repaired soon; the last attempt gets the whole time.
         const auto pause = tries_ == max_retries_ ? response_time_
                                                   : spread(std::min(first_pause * (1u << tries_), response_time_));

@@ -90,7 +90,7 @@ private:
     event resolved(const roce::cm_mad &m);
     void start(roce::cm_attribute attribute, roce::cm_mad m, time_point now);
     void send_and_wait(const roce::cm_mad &m, state next, time_point now);
-    void answer(const roce::cm_mad &m, state next);
+    void respond(const roce::cm_mad &m, state next);
     milliseconds spread(milliseconds pause) const noexcept;
     void close() noexcept;
     void send_receipt(roce::cm_subject subject);
@@ -116,8 +116,8 @@ private:
     std::optional<time_point> deadline_;
     time_point end_{};
     unsigned tries_ = 0;
-    unsigned unanswered_ = 0;  // copies of the request whose answer may arrive
-    bool is_rejected_ = false; // one of them, because no program listens
+    unsigned copies_outstanding_ = 0; // copies of the request whose answer may arrive
+    bool is_rejected_ = false;        // one of them, because no program listens
     bool resolves_ = false;
     bool probes_ = false;   // the peer uses this device, and answers a LAP
     unsigned refusals_ = 0; // in succession

@@ -32,7 +32,7 @@ struct roce_link final : mad_exchange::outlet, std::enable_shared_from_this<roce
     std::shared_ptr<roce_service> service; // passive side, until the connection is established
     deadline_timer timer;
     bool is_ending = false;
-    bool is_answered = false; // a message of the peer has arrived
+    bool has_responded = false; // a message of the peer has arrived
     mad_exchange exchange;
 };
 

@@ -140,7 +140,7 @@ void connection::searched()
     if (active && fails())
         return path->cut(); // retries after the cut
     if (!active)
-        answer();
+        respond();
     joined = join();
     served_count(*this) += joined ? 1 : 0;
     if (active) {

@@ -54,7 +54,7 @@ std::optional<packet> replier::accept(const packet &p)
         return up;
     }
     msn_ = psn_add(msn_, 1);
-    unanswered_.push_back({p.op, message_, first_psn_, psn_add(expected_, psn_mask), receive_psn_, msn_});
+    outstanding_.push_back({p.op, message_, first_psn_, psn_add(expected_, psn_mask), receive_psn_, msn_});
     message_ = psn_add(message_, 1);
     return up;
 }
@@ -64,7 +64,7 @@ std::optional<packet> replier::repeated(const packet &p)
     const auto is_of = [&](const message &m) { return !psn_after(m.first, p.psn) && !psn_after(p.psn, m.last); };
     if (!is_round_trip(p.op)) {
         owes_ack_ = owes_ack_ || !p.no_ack_req;
-    } else if (std::any_of(unanswered_.begin(), unanswered_.end(), is_of)) {
+    } else if (std::any_of(outstanding_.begin(), outstanding_.end(), is_of)) {
         return std::nullopt; // its responses are still being sent
     } else if (p.op == opcode::read_request) {
         if (packets_of(p.dma_length, attr_.mtu) > ((expected_ - p.psn) & psn_mask))
@@ -96,11 +96,11 @@ void replier::received_all()
         return;
     if (owes_ack_) {
         owes_ack_ = false;
-        if (unanswered_.empty())
+        if (outstanding_.empty())
             acknowledged_ = psn_add(expected_, psn_mask);
         acknowledge(acknowledged_, syndrome::ack);
     }
-    if (owes_nak_ && unanswered_.empty()) {
+    if (owes_nak_ && outstanding_.empty()) {
         owes_nak_ = false;
         drops_until_expected_ = true;
         acknowledge(expected_, syndrome::sequence_error);
@@ -108,12 +108,12 @@ void replier::received_all()
 }
 
 // Removes the messages that a response to this one acknowledges, itself included.
-void replier::answer_until(std::uint32_t number)
+void replier::remove_until(std::uint32_t number)
 {
-    while (!unanswered_.empty() && !psn_after(unanswered_.front().number, number)) {
-        acknowledged_ = unanswered_.front().last;
-        completed_msn_ = unanswered_.front().msn;
-        unanswered_.pop_front();
+    while (!outstanding_.empty() && !psn_after(outstanding_.front().number, number)) {
+        acknowledged_ = outstanding_.front().last;
+        completed_msn_ = outstanding_.front().msn;
+        outstanding_.pop_front();
     }
 }
 
@@ -125,7 +125,7 @@ void replier::reply(const packet &header, std::span<const iovec> payload)
         return; // an RNIC sends nothing: the peer reaches its retry limit
     if (header.syndrome == syndrome::ack) {
         const std::uint32_t before = acknowledged_;
-        answer_until(header.psn);
+        remove_until(header.psn);
         if (before != acknowledged_)
             acknowledge(acknowledged_, syndrome::ack);
     } else if ((header.syndrome & 0xe0) == syndrome::rnr) {
@@ -138,16 +138,16 @@ void replier::reply(const packet &header, std::span<const iovec> payload)
 // Expects the packet again that had no receive, and drops those after it.
 void replier::receiver_not_ready(const packet &header)
 {
-    answer_until(psn_add(header.psn, psn_mask));
-    if (!unanswered_.empty()) { // it has arrived to its end
-        const message &m = unanswered_.front();
+    remove_until(psn_add(header.psn, psn_mask));
+    if (!outstanding_.empty()) { // it has arrived to its end
+        const message &m = outstanding_.front();
         first_psn_ = m.first;
         receive_psn_ = m.receive;
         in_message_ = m.receive != m.first;
         message_is_write_ = is_write(m.op);
         message_ = m.number;
         msn_ = psn_add(m.msn, psn_mask);
-        unanswered_.clear();
+        outstanding_.clear();
     } else {
         in_message_ = receive_psn_ != first_psn_;
     }
@@ -160,10 +160,10 @@ void replier::receiver_not_ready(const packet &header)
 void replier::reject(const packet &header)
 {
     failed_ = true;
-    answer_until(psn_add(header.psn, psn_mask));
+    remove_until(psn_add(header.psn, psn_mask));
     std::uint32_t psn = is_invalid_ ? expected_ : psn_add(expected_, psn_mask);
-    if (!unanswered_.empty())
-        psn = unanswered_.front().op == opcode::read_request ? unanswered_.front().first : unanswered_.front().last;
+    if (!outstanding_.empty())
+        psn = outstanding_.front().op == opcode::read_request ? outstanding_.front().first : outstanding_.front().last;
     acknowledge(psn, header.syndrome);
 }
 
@@ -172,10 +172,10 @@ void replier::respond(const packet &header, std::span<const iovec> payload)
     if (header.op == opcode::atomic_acknowledge || header.op == opcode::read_response_only ||
             header.op == opcode::read_response_first) {
         if (!header.replay) {
-            answer_until(psn_add(header.psn, psn_mask));
-            if (unanswered_.empty())
+            remove_until(psn_add(header.psn, psn_mask));
+            if (outstanding_.empty())
                 return;
-            response_psn_ = unanswered_.front().first;
+            response_psn_ = outstanding_.front().first;
         } else {
             replay_psn_ = header.psn;
         }
@@ -195,23 +195,23 @@ void replier::respond(const packet &header, std::span<const iovec> payload)
     failed_ = failed_ || !is_complete;
     if (!ends || header.replay)
         return;
-    if (unanswered_.front().op != opcode::read_request) {
+    if (outstanding_.front().op != opcode::read_request) {
         packet p = header;
         p.dest_qpn = attr_.dest_qpn;
-        p.psn = unanswered_.front().first;
-        p.msn = unanswered_.front().msn;
+        p.psn = outstanding_.front().first;
+        p.msn = outstanding_.front().msn;
         kept_.push_back(p);
         if (kept_.size() > attr_.max_dest_rd_atomic)
             kept_.pop_front();
     }
-    answer_until(header.psn);
+    remove_until(header.psn);
 }
 
 void replier::send_response(packet p, std::span<const std::byte> payload, std::uint32_t &psn)
 {
     p.dest_qpn = attr_.dest_qpn;
     p.psn = psn;
-    p.msn = p.replay ? completed_msn_ : unanswered_.front().msn;
+    p.msn = p.replay ? completed_msn_ : outstanding_.front().msn;
     psn = psn_add(psn, 1);
     out_.send(p, payload);
 }

@@ -44,7 +44,7 @@ private:
     std::optional<packet> repeated(const packet &p);
     bool is_valid(const packet &p) const noexcept;
     void acknowledge(std::uint32_t psn, std::uint8_t code);
-    void answer_until(std::uint32_t number);
+    void remove_until(std::uint32_t number);
     void receiver_not_ready(const packet &header);
     void reject(const packet &header);
     void respond(const packet &header, std::span<const iovec> payload);
@@ -66,7 +66,7 @@ private:
     bool owes_nak_ = false;
     bool owes_ack_ = false;
     bool failed_ = false;
-    std::deque<message> unanswered_;
+    std::deque<message> outstanding_;
     std::deque<packet> kept_; // last responses to atomic operations, FLUSH and ATOMIC WRITE
     packet_cutter cutter_;
     std::uint32_t response_psn_ = 0;
