@@ -93,7 +93,7 @@ public:
     bool sync = false; // set before the program has the id, or only by the program
     bool v6_only GUARDED_BY(cm::lock()) = false;
     std::optional<std::uint8_t> ack_timeout GUARDED_BY(cm::lock()); // local ACK timeout set by the program
-    int refusals GUARDED_BY(cm::lock()) = 0;
+    int rejections GUARDED_BY(cm::lock()) = 0;
     bool any_port GUARDED_BY(cm::lock()) = false;    // the program left the choice of its port to the system
     bool owns_port GUARDED_BY(cm::lock()) = false;   // it was bound; false for ids that a listener creates
     bool shares_port GUARDED_BY(cm::lock()) = false; // RDMA_OPTION_ID_REUSEADDR
@@ -198,10 +198,10 @@ void queue_established(cm_id &id, const ibv_ah_attr &peer, std::uint32_t qkey) R
 int datagram_attributes(ibv_qp_attr &attr, int &mask); // returns 0 or EINVAL
 // Chooses the PSN, once. A program may use it to modify its queue pair before it accepts.
 bool choose_psn(cm_id &id) REQUIRES(lock());
-// Handle failed connection attempts; refused() retries first.
+// Handle failed connection attempts; retry_or_reject() retries first.
 void rejected(cm_id &id, std::uint32_t reason, const private_data &data) REQUIRES(lock());
 void unreachable(cm_id &id, int error) REQUIRES(lock());
-void refused(cm_id &id) REQUIRES(lock());
+void retry_or_reject(cm_id &id) REQUIRES(lock());
 int modify_to_connected(cm_id &id) REQUIRES(lock());
 void modify_to_error(cm_id &id) REQUIRES(lock());
 int adopt_device(cm_id &id) REQUIRES(lock());

@@ -99,7 +99,7 @@ void start_connecting(cm_id &id)
     detail::share_port(id.socket);
     const int error = id.open_path(unique_fd(std::exchange(id.socket, -1)), destination);
     if (error == ECONNREFUSED)
-        return detail::refused(id);
+        return detail::retry_or_reject(id);
     if (error != 0)
         return detail::unreachable(id, error);
     if (!detail::is_datagram(id))
@@ -172,18 +172,18 @@ void detail::unreachable(cm_id &id, int error)
 
 // Reports a refused connection after some attempts. Programs that reopen their listener for each connection depend on
 // the milliseconds that a network takes, and take longer on a busy machine.
-void detail::refused(cm_id &id)
+void detail::retry_or_reject(cm_id &id)
 {
     constexpr int tries = 5;
     constexpr auto first_pause = std::chrono::milliseconds(10);
-    SOFTRDMA_ASSERT(id.refusals < tries || id.link != nullptr);
+    SOFTRDMA_ASSERT(id.rejections < tries || id.link != nullptr);
     id.path.reset();
-    if (id.refusals == 0 && id.link == nullptr)
+    if (id.rejections == 0 && id.link == nullptr)
         over_roce::probe(id);
-    const auto pause = first_pause * (1 << id.refusals);
-    if (++id.refusals < tries)
+    const auto pause = first_pause * (1 << id.rejections);
+    if (++id.rejections < tries)
         event_loop::get()->after(pause, [serial = id.serial] { try_again(serial); });
-    else if (id.link != nullptr || !over_roce::follow_refusal(id))
+    else if (id.link != nullptr || !over_roce::follow_rejection(id))
         rejected(id, reject_reason::invalid_service_id, {.size = reject_private_size});
 }
 

@@ -102,7 +102,7 @@ bool over_roce::open()
         }
     }
     r.port = roce::management_port::open(
-            port, [](const roce::management_packet &p) { received(p, false); }, refused);
+            port, [](const roce::management_packet &p) { received(p, false); }, returned);
     if (r.port != nullptr)
         atexit(leave);
     return r.port != nullptr;
@@ -237,7 +237,7 @@ constexpr auto report_interval = std::chrono::seconds(1);
 // Time for the first message of the peer, which answers the third repetition of the request.
 constexpr auto first_response_limit = std::chrono::milliseconds(500);
 
-void refuse(cm_id &id) REQUIRES(lock())
+void reject_without_listener(cm_id &id) REQUIRES(lock())
 {
     detail::rejected(id, reject_reason::invalid_service_id, {.size = reject_private_size});
 }
@@ -253,12 +253,12 @@ void expect_response(const std::shared_ptr<roce_link> &link) REQUIRES(lock())
         silent->id = 0;
         silent->exchange.abandon(clock::now());
         update_timer(*silent);
-        refuse(*id);
+        reject_without_listener(*id);
     });
 }
 
 // Requests the connection that TCP has refused. The port is open. Returns false on error.
-bool request_after_refusal(cm_id &id) REQUIRES(lock())
+bool request_after_rejection(cm_id &id) REQUIRES(lock())
 {
     adopt_path(id);
     if (join(id) != 0 || request(id) != 0)
@@ -284,11 +284,11 @@ void open_and_request() noexcept
             continue;
         bool is_requested = false;
         try {
-            is_requested = is_open && request_after_refusal(*id);
+            is_requested = is_open && request_after_rejection(*id);
         } catch (const std::bad_alloc &) {
         }
         if (!is_requested)
-            refuse(*id);
+            reject_without_listener(*id);
     }
 }
 
@@ -314,7 +314,7 @@ bool start_opening()
 
 void over_roce::probe(cm_id &id)
 {
-    if (!roce_connect::follows_refusal() || detail::is_datagram(id))
+    if (!roce_connect::follows_rejection() || detail::is_datagram(id))
         return;
     auto &probes = state().probes;
     const auto now = clock::now();
@@ -324,9 +324,9 @@ void over_roce::probe(cm_id &id)
         host->second = {now, roce::probe(id.route.addr.src_storage, id.route.addr.dst_storage)};
 }
 
-bool over_roce::follow_refusal(cm_id &id)
+bool over_roce::follow_rejection(cm_id &id)
 {
-    if (!roce_connect::follows_refusal() || detail::is_datagram(id))
+    if (!roce_connect::follows_rejection() || detail::is_datagram(id))
         return false;
     const auto host = state().probes.find(std::bit_cast<network_address>(id.route.addr.addr.ibaddr.dgid));
     if (host != state().probes.end()) {
@@ -336,7 +336,7 @@ bool over_roce::follow_refusal(cm_id &id)
             return false;
     }
     if (state().port != nullptr)
-        return request_after_refusal(id);
+        return request_after_rejection(id);
     state().waiting.push_back(id.serial);
     if (state().waiting.size() > 1 || start_opening())
         return true;

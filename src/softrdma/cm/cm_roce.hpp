@@ -18,7 +18,7 @@ void stop_listening(cm_id &id) REQUIRES(lock());
 // Called when TCP refused the connection for the first time: checks in the background whether the peer uses RoCE.
 void probe(cm_id &id) REQUIRES(lock());
 // Called when TCP refused it finally: requests the connection over RoCE. Returns false if the peer does not use RoCE.
-bool follow_refusal(cm_id &id) REQUIRES(lock());
+bool follow_rejection(cm_id &id) REQUIRES(lock());
 // Gives the queue pair of the id, if it exists, a number of RoCE. Returns 0 or an errno value.
 int join(cm_id &id) REQUIRES(lock());
 void leave(cm_id &id) REQUIRES(lock());

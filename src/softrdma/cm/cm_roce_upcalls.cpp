@@ -94,11 +94,11 @@ void take_request(const std::shared_ptr<roce_service> &service, const cm_mad &m,
     cm_id *parent = detail::find_id(service->listener);
     roce::ip_header header;
     private_data data;
-    const std::uint16_t refused = check_request(m, flow, header, data);
+    const std::uint16_t reason = check_request(m, flow, header, data);
     const bool resolves = m.attribute == cm_attribute::resolve_request;
-    if (parent == nullptr || refused != 0 || detail::is_datagram(*parent) != resolves)
+    if (parent == nullptr || reason != 0 || detail::is_datagram(*parent) != resolves)
         return send_rejection(
-                flow, m, refused != 0 ? refused : reject_reason::invalid_service_id, roce::cm_subject::request);
+                flow, m, reason != 0 ? reason : reject_reason::invalid_service_id, roce::cm_subject::request);
     if (end_stale(flow, m))
         return send_rejection(flow, m, reject_reason::stale_connection, roce::cm_subject::request);
     if (parent->unseen >= parent->backlog) // the peer repeats its request
@@ -236,7 +236,7 @@ void notify(cm_id &id, mad_exchange::event event, const cm_mad &m) REQUIRES(lock
             detail::rejected(id, m.reason, m.data);
         return;
     case mad_exchange::event::unknown_service:
-        return detail::refused(id);
+        return detail::retry_or_reject(id);
     case mad_exchange::event::disconnect_request:
         detail::received_disconnect(id, opcode::cm_disconnect_request);
         return;
@@ -287,7 +287,7 @@ void received(const roce::management_packet &p, bool is_handed_on)
     }
 }
 
-void refused(const roce::management_packet &p)
+void returned(const roce::management_packet &p)
 {
     cm_mad m;
     if (!decode(p.message.payload, m))
@@ -298,7 +298,7 @@ void refused(const roce::management_packet &p)
         return;
     const auto link = at->second;
     if (link->exchange.remote_id() == m.remote_id && link->route.destination == p.flow.destination)
-        handle(*link, link->exchange.refused(), m);
+        handle(*link, link->exchange.probe_returned(), m);
 }
 
 void handle(roce_link &link, mad_exchange::event event, const cm_mad &m)

@@ -176,7 +176,7 @@ void cm_id::lost(const std::shared_ptr<packet_receiver> &carried, int error)
     case cm_state::connecting:
         // Once TCP is connected, a passive side that closes the connection has rejected the request.
         if (error == ECONNREFUSED)
-            cm::detail::refused(*this);
+            cm::detail::retry_or_reject(*this);
         else if (error == ECONNRESET || error == EPIPE)
             cm::detail::rejected(*this, reject_reason::consumer_defined, {.size = reject_private_size});
         else

@@ -21,7 +21,7 @@ constexpr std::uint8_t own_service_timeout = 21; // 8.6 s: programs take their t
 constexpr std::uint8_t max_service_timeout = 26; // 275 s
 
 constexpr std::uint16_t alternate_path_unsupported = 2;
-constexpr unsigned max_refusals = 2; // a firewall may refuse a packet while it is configured
+constexpr unsigned max_probes_returned = 2; // a firewall may refuse a packet while it is configured
 
 } // namespace
 
@@ -360,7 +360,7 @@ mad_exchange::event mad_exchange::arrived(const cm_mad &m, time_point now)
         return event::none;
     }
     case cm_attribute::alternate_path_reply:
-        refusals_ = 0;
+        probes_returned_ = 0;
         if (state_ != state::established || !probes_ || m.reason != alternate_path_invalid_id)
             return event::none;
         close();
@@ -369,9 +369,9 @@ mad_exchange::event mad_exchange::arrived(const cm_mad &m, time_point now)
     return event::none;
 }
 
-mad_exchange::event mad_exchange::refused() noexcept
+mad_exchange::event mad_exchange::probe_returned() noexcept
 {
-    if (state_ != state::established || !probes_ || ++refusals_ < max_refusals)
+    if (state_ != state::established || !probes_ || ++probes_returned_ < max_probes_returned)
         return event::none;
     close();
     return event::lost;

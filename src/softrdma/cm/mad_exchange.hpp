@@ -60,7 +60,7 @@ public:
     void abandon(time_point now);
 
     event arrived(const roce::cm_mad &m, time_point now);
-    event refused() noexcept; // a LAP came back: no process of the host receives messages
+    event probe_returned() noexcept; // a LAP came back: no process of the host receives messages
     std::optional<time_point> deadline() const noexcept { return deadline_; } // when to call expired(), if at all
     event expired(time_point now);
 
@@ -119,8 +119,8 @@ private:
     unsigned copies_outstanding_ = 0; // copies of the request whose answer may arrive
     bool is_rejected_ = false;        // one of them, because no program listens
     bool resolves_ = false;
-    bool probes_ = false;   // the peer uses this device, and answers a LAP
-    unsigned refusals_ = 0; // in succession
+    bool probes_ = false;          // the peer uses this device, and answers a LAP
+    unsigned probes_returned_ = 0; // in succession
 };
 
 mad_exchange::milliseconds time_of(std::uint8_t exponent) noexcept; // 4.096 us * 2^exponent

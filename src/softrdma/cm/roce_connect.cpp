@@ -45,7 +45,7 @@ bool is_selected()
     return config::is(config::setting::transport, config::transport_word::roce);
 }
 
-bool follows_refusal()
+bool follows_rejection()
 {
     return config::is(config::setting::transport, config::transport_word::automatic) &&
            !config::is(config::setting::roce, config::roce_word::off);

@@ -12,7 +12,7 @@ namespace softrdma::roce_connect
 bool is_selected();
 
 // Return whether connections that TCP refused are requested over RoCE, and whether listeners accept both.
-bool follows_refusal();
+bool follows_rejection();
 bool is_accepted();
 
 inline constexpr std::uint8_t usual_ack_timeout = 16; // local ACK timeout, unless the program chooses one: 268 ms

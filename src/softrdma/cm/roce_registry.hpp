@@ -111,7 +111,7 @@ void update_timer_or_forget(roce_link &link) noexcept REQUIRES(lock());
 // Handles a packet for queue pair 1, from the network or from another process.
 void received(const roce::management_packet &p, bool is_handed_on);
 // Handles a probe that came back because no process of the peer's host has the port.
-void refused(const roce::management_packet &p);
+void returned(const roce::management_packet &p);
 void handle(roce_link &link, mad_exchange::event event, const cm_mad &m) REQUIRES(lock());
 
 } // namespace over_roce

@@ -44,7 +44,7 @@ struct error_space {
 };
 
 // Returns whether a message came back because no process of the host has the port.
-bool is_refused(msghdr &message) noexcept
+bool is_returned(msghdr &message) noexcept
 {
     sock_extended_err error{};
     for (cmsghdr *header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
@@ -102,7 +102,7 @@ poll_result mailbox::ready(std::uint32_t)
     return poll_result::progress;
 }
 
-std::shared_ptr<probe_socket> probe_socket::open(const shared_sockets &sockets, mailbox::receiver refused)
+std::shared_ptr<probe_socket> probe_socket::open(const shared_sockets &sockets, mailbox::receiver returned)
 {
     unique_fd fd = sockets.open_other(0);
     const int one = 1;
@@ -117,7 +117,7 @@ std::shared_ptr<probe_socket> probe_socket::open(const shared_sockets &sockets, 
     std::uint16_t port = 0;
     find_source(own, any, port);
     const int watched = fd.get();
-    auto opened = std::make_shared<probe_socket>(std::move(fd), sockets.family(), port, std::move(refused));
+    auto opened = std::make_shared<probe_socket>(std::move(fd), sockets.family(), port, std::move(returned));
     opened->watch_ = event_loop::get()->watch(watched, EPOLLERR, opened);
     return opened->watch_ != 0 ? opened : nullptr;
 }
@@ -154,18 +154,18 @@ poll_result probe_socket::ready(std::uint32_t)
         find_source(to, flow.destination, flow.source_port);
         management_packet p{
                 .flow = flow, .bytes = std::span(bytes).first(static_cast<std::size_t>(size)), .message = {}};
-        if (is_refused(message) && decode_datagram(p.bytes, p.message) && is_management(p.message))
-            refused_(p);
+        if (is_returned(message) && decode_datagram(p.bytes, p.message) && is_management(p.message))
+            returned_(p);
     }
     return poll_result::progress;
 }
 
 std::shared_ptr<management_port> management_port::open(
-        std::shared_ptr<port> through, mailbox::receiver to, mailbox::receiver refused)
+        std::shared_ptr<port> through, mailbox::receiver to, mailbox::receiver returned)
 {
     const int watched = through->sockets().management_socket();
     auto opened = std::make_shared<management_port>(std::move(through), std::move(to));
-    opened->probes_ = probe_socket::open(opened->port_->sockets(), std::move(refused));
+    opened->probes_ = probe_socket::open(opened->port_->sockets(), std::move(returned));
     if (opened->probes_ == nullptr)
         return nullptr;
     return event_loop::get()->watch(watched, EPOLLIN, opened) != 0 ? opened : nullptr;

@@ -40,10 +40,10 @@ private:
 class probe_socket final : public event_handler, public std::enable_shared_from_this<probe_socket>
 {
 public:
-    // `refused` gets the messages that came back. Returns NULL and sets errno on error.
-    static std::shared_ptr<probe_socket> open(const shared_sockets &sockets, mailbox::receiver refused);
-    probe_socket(unique_fd socket, int family, std::uint16_t port, mailbox::receiver refused)
-        : socket_(std::move(socket)), family_(family), port_(port), refused_(std::move(refused))
+    // `returned` gets the messages that came back. Returns NULL and sets errno on error.
+    static std::shared_ptr<probe_socket> open(const shared_sockets &sockets, mailbox::receiver returned);
+    probe_socket(unique_fd socket, int family, std::uint16_t port, mailbox::receiver returned)
+        : socket_(std::move(socket)), family_(family), port_(port), returned_(std::move(returned))
     {
     }
     void close(); // must be called before the last reference is dropped
@@ -55,7 +55,7 @@ private:
     const unique_fd socket_;
     const int family_;
     const std::uint16_t port_;
-    const mailbox::receiver refused_;
+    const mailbox::receiver returned_;
     event_loop::watch_id watch_ = 0;
 };
 
@@ -67,7 +67,7 @@ class management_port final : public event_handler, public std::enable_shared_fr
 public:
     // Returns NULL and sets errno on error.
     static std::shared_ptr<management_port> open(
-            std::shared_ptr<port> through, mailbox::receiver to, mailbox::receiver refused);
+            std::shared_ptr<port> through, mailbox::receiver to, mailbox::receiver returned);
     management_port(std::shared_ptr<port> through, mailbox::receiver to)
         : port_(std::move(through)), to_(std::move(to)), outgoing_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0))
     {
