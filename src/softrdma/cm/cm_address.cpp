@@ -126,12 +126,12 @@ int detail::open_bound(cm_id &id, const sockaddr *address)
         share_port(fd);
     // The kernel rejects a second bound socket if neither shares its port; earlier connections require the second try.
     const auto *to = reinterpret_cast<const sockaddr *>(&tcp);
-    bool bound = ::bind(fd, to, address_size(address)) == 0;
-    if (!bound && errno == EADDRINUSE) {
+    bool is_bound = ::bind(fd, to, address_size(address)) == 0;
+    if (!is_bound && errno == EADDRINUSE) {
         share_port(fd);
-        bound = ::bind(fd, to, address_size(address)) == 0;
+        is_bound = ::bind(fd, to, address_size(address)) == 0;
     }
-    if (!bound) {
+    if (!is_bound) {
         const int error = errno;
         log::write(log::level::info, "address %s: not bound: %s (see SOFTRDMA_PORT_OFFSET)", text_of(tcp).data(),
                 strerror(error));
@@ -154,9 +154,9 @@ int bind(cm_id &id, const sockaddr *address)
     const lock_guard guard(lock());
     if (id.state != cm_state::idle)
         return detail::fail(EINVAL);
-    const bool bound = detail::open_bound(id, address) == 0;
-    id.lost_port = !bound && errno == EADDRINUSE;
-    if (!bound)
+    const bool is_bound = detail::open_bound(id, address) == 0;
+    id.lost_port = !is_bound && errno == EADDRINUSE;
+    if (!is_bound)
         return -1;
     detail::fill_gids(id);
     // The connection manager of the kernel treats a loopback address like a wildcard address.

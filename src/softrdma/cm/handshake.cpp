@@ -19,7 +19,7 @@ namespace softrdma
 namespace
 {
 
-pending_peers &callers() REQUIRES(cm::lock())
+pending_peers &unauthenticated_peers() REQUIRES(cm::lock())
 {
     static constinit process::single<pending_peers> all;
     return all.get();
@@ -69,9 +69,9 @@ public:
         switch (p.op) {
         case opcode::cm_request:
         case opcode::resolve_request:
-            return callers().remove(path) && cm::detail::received_request(path, p);
+            return unauthenticated_peers().remove(path) && cm::detail::received_request(path, p);
         case opcode::direct_request:
-            return callers().remove(path) && static_connect::received_request(path, p);
+            return unauthenticated_peers().remove(path) && static_connect::received_request(path, p);
         default:
             handshake *h = owner_of(*path);
             return h != nullptr && h->received(p);
@@ -93,12 +93,12 @@ std::chrono::milliseconds handshake::accepted(int socket, std::uint64_t tag)
     {
         const lock_guard guard(cm::lock());
         if (socket < 0)
-            return callers().pause();
+            return unauthenticated_peers().pause();
         path = tcp_conn::open(socket, tcp_conn::role::accepted, upcalls());
         if (path == nullptr)
             return std::chrono::milliseconds(0);
         path->tag = tag;
-        callers().add(path);
+        unauthenticated_peers().add(path);
     }
     // The first message has usually arrived if the peer opened many connections.
     try {
@@ -107,7 +107,7 @@ std::chrono::milliseconds handshake::accepted(int socket, std::uint64_t tag)
         path->out_of_memory();
     }
     const lock_guard guard(cm::lock());
-    return callers().pause();
+    return unauthenticated_peers().pause();
 }
 
 int handshake::open_path(unique_fd bound, const sockaddr_storage &peer)

@@ -26,18 +26,18 @@ int sync_pages(std::uintptr_t begin, std::size_t length) noexcept
     static const msync_function first = find_msync(dlopen(nullptr, RTLD_LAZY));
     const std::uintptr_t from = begin - begin % page_size();
     is_for_device = true;
-    const int ret = first(reinterpret_cast<void *>(from), begin + length - from, MS_SYNC) == 0 ? 0 : errno;
+    const int result = first(reinterpret_cast<void *>(from), begin + length - from, MS_SYNC) == 0 ? 0 : errno;
     is_for_device = false;
-    return ret;
+    return result;
 }
 
 int sync_for_program(void *begin, std::size_t length, int flags) noexcept
 {
     static const msync_function next = find_msync(RTLD_NEXT);
-    const int ret = next(begin, length, flags);
-    if (power_cut::armed() && ret == 0 && (flags & MS_SYNC) != 0 && !is_for_device) [[unlikely]]
+    const int result = next(begin, length, flags);
+    if (power_cut::armed() && result == 0 && (flags & MS_SYNC) != 0 && !is_for_device) [[unlikely]]
         power_cut::on_durable(reinterpret_cast<std::uintptr_t>(begin), length);
-    return ret;
+    return result;
 }
 
 } // namespace softrdma::pmem

@@ -15,9 +15,9 @@ public:
     void enter() noexcept
     {
         calls_.fetch_add(1, std::memory_order_relaxed);
-        inside_.store(true, std::memory_order_relaxed);
+        in_poll_.store(true, std::memory_order_relaxed);
     }
-    void leave() noexcept { inside_.store(false, std::memory_order_relaxed); }
+    void leave() noexcept { in_poll_.store(false, std::memory_order_relaxed); }
 
     enum class pause {
         none,
@@ -45,7 +45,7 @@ public:
     bool is_polling(std::int64_t now) const noexcept { return now < until_ns_.load(std::memory_order_relaxed); }
     void has_ended() noexcept { until_ns_ = 0; }
     unsigned calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
-    bool is_inside() const noexcept { return inside_.load(std::memory_order_relaxed); }
+    bool is_in_poll() const noexcept { return in_poll_.load(std::memory_order_relaxed); }
 
 private:
     void end_wait() noexcept;
@@ -55,7 +55,7 @@ private:
     std::atomic<std::int64_t> window_ns_{0};
     std::atomic<unsigned> in_window_{0};
     std::atomic<unsigned> calls_{0};
-    std::atomic<bool> inside_{false};
+    std::atomic<bool> in_poll_{false};
     std::atomic<std::int64_t> until_ns_{0};
     std::atomic<unsigned> checks_{0}; // checks without input
     std::atomic<std::int64_t> since_ns_{0};

@@ -96,7 +96,7 @@ void progress_thread::back_off(poll_result last)
         unparked_.wait_for(mutex_, pause);
         const bool called = !parked_;
         // A call may take long while it receives input. A thread that was stopped inside a call is not waited for.
-        stay_parked = !called && (polls_.calls() != before || (polls_.is_inside() && pause < max_pause));
+        stay_parked = !called && (polls_.calls() != before || (polls_.is_in_poll() && pause < max_pause));
     }
     parked_ = false;
 }

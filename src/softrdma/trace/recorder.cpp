@@ -269,14 +269,14 @@ private:
             return;
         timespec now{};
         clock_gettime(CLOCK_REALTIME, &now);
-        const std::uint64_t time =
+        const std::uint64_t now_ns =
                 static_cast<std::uint64_t>(now.tv_sec) * 1000000000u + static_cast<std::uint64_t>(now.tv_nsec);
         const auto size = static_cast<std::uint32_t>(frame.size());
         const std::uint32_t padding = (4 - size % 4) % 4;
         constexpr std::uint32_t flags_option = 4u << 16 | 2; // length and code, of little-endian halves
         const std::uint32_t total = 28 + size + padding + 12 + 4;
         const std::uint32_t head[] = {
-                6, total, 0, static_cast<std::uint32_t>(time >> 32), static_cast<std::uint32_t>(time), size, size};
+                6, total, 0, static_cast<std::uint32_t>(now_ns >> 32), static_cast<std::uint32_t>(now_ns), size, size};
         const std::uint32_t tail[] = {flags_option, static_cast<std::uint32_t>(d), 0, total};
         block_.resize(total);
         memcpy(block_.data(), head, sizeof(head));

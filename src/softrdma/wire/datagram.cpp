@@ -10,7 +10,6 @@ namespace softrdma
 
 constexpr std::uint8_t send_only = 0x64;
 constexpr std::uint8_t send_only_imm = 0x65;
-constexpr std::uint32_t three_bytes = 0xffffff;
 
 constexpr std::size_t udp_size = 8;
 constexpr std::uint8_t version = 0x60; // first byte, with a part of the traffic class
@@ -30,9 +29,9 @@ datagram_headers encode(const datagram &d) noexcept
     byte_writer w(headers.bytes.data());
     put(w, {.opcode = d.immediate ? send_only_imm : send_only,
                    .flags = d.solicited ? solicited_flag : std::uint8_t{0},
-                   .dest_qpn = d.dest_qpn & three_bytes,
-                   .psn = d.psn & three_bytes});
-    w.put(d.qkey).put(d.source_qpn & three_bytes);
+                   .dest_qpn = d.dest_qpn & psn_mask,
+                   .psn = d.psn & psn_mask});
+    w.put(d.qkey).put(d.source_qpn & psn_mask);
     if (d.immediate)
         w.put_raw(&d.imm_data, sizeof(d.imm_data));
     headers.size = w.size();
@@ -46,7 +45,7 @@ bool get_datagram(byte_reader &r, const bth &header, datagram &d) noexcept
     d.imm_data = 0;
     if (d.immediate)
         r.get_raw(&d.imm_data, sizeof(d.imm_data));
-    return r.good() && (header.opcode == send_only || d.immediate) && d.source_qpn <= three_bytes;
+    return r.good() && (header.opcode == send_only || d.immediate) && d.source_qpn <= psn_mask;
 }
 
 bool decode(std::span<const std::byte> bytes, datagram &d) noexcept
@@ -59,7 +58,7 @@ bool decode(std::span<const std::byte> bytes, datagram &d) noexcept
     const bool is_datagram = get_datagram(r, header, d);
     d.payload = r.rest();
     return is_datagram && (header.flags & ~solicited_flag) == 0 && header.pkey == default_pkey &&
-           std::max(d.dest_qpn, d.psn) <= three_bytes && d.payload.size() <= max_datagram_payload;
+           std::max(d.dest_qpn, d.psn) <= psn_mask && d.payload.size() <= max_datagram_payload;
 }
 
 network_header header_of(const network_address &source, const network_address &destination, std::size_t bytes) noexcept

@@ -201,10 +201,10 @@ try {
     out_of_memory();
 }
 
-void connection::ends(sockaddr_storage &here, sockaddr_storage &there) const
+void connection::ends(sockaddr_storage &local, sockaddr_storage &remote) const
 {
-    here = end_of(route_.source, route_.interface);
-    there = end_of(route_.destination, route_.interface);
+    local = end_of(route_.source, route_.interface);
+    remote = end_of(route_.destination, route_.interface);
 }
 
 void connection::cut() noexcept

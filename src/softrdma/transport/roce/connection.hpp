@@ -33,7 +33,7 @@ public:
     std::size_t send_space() override { return short_segment; }
     void start_timer(std::chrono::microseconds delay) override;
     void start_response_timer(std::chrono::microseconds) override {} // the sender limits the time for responses
-    void ends(sockaddr_storage &here, sockaddr_storage &there) const override;
+    void ends(sockaddr_storage &local, sockaddr_storage &remote) const override;
     void cut() noexcept override;
     const char *name() const noexcept override { return "roce"; }
 

@@ -61,10 +61,10 @@ std::optional<packet> replier::accept(const packet &p)
 
 std::optional<packet> replier::repeated(const packet &p)
 {
-    const auto is_of = [&](const message &m) { return !psn_after(m.first, p.psn) && !psn_after(p.psn, m.last); };
+    const auto contains_psn = [&](const message &m) { return !psn_after(m.first, p.psn) && !psn_after(p.psn, m.last); };
     if (!is_round_trip(p.op)) {
         owes_ack_ = owes_ack_ || !p.no_ack_req;
-    } else if (std::any_of(outstanding_.begin(), outstanding_.end(), is_of)) {
+    } else if (std::any_of(outstanding_.begin(), outstanding_.end(), contains_psn)) {
         return std::nullopt; // its responses are still being sent
     } else if (p.op == opcode::read_request) {
         if (packets_of(p.dma_length, attr_.mtu) > ((expected_ - p.psn) & psn_mask))

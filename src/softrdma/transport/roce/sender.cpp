@@ -17,7 +17,7 @@ void sender::post(const packet &header, std::span<const iovec> payload, time_poi
     restart_.reset();
     if (begins) {
         message_psn_ = next_psn_;
-        opening_ = header;
+        first_header_ = header;
         cutter_.start();
     }
     bool is_complete = true;
@@ -29,7 +29,7 @@ void sender::post(const packet &header, std::span<const iovec> payload, time_poi
     } else {
         is_complete = cutter_.add(
                 payload, is_last(header.op), attr_.mtu, [&](std::span<const std::byte> bytes, bool first, bool last) {
-                    packet p = first ? opening_ : header;
+                    packet p = first ? first_header_ : header;
                     p.op = part_of(header.op, first, last);
                     if (last) {
                         p.imm_data = header.imm_data;
@@ -57,10 +57,10 @@ void sender::add(const packet &header, std::span<const std::byte> payload, std::
 
 void sender::add_read(packet header)
 {
-    const std::uint32_t most = read_packets * attr_.mtu;
+    const std::uint32_t max_length = read_packets * attr_.mtu;
     std::uint32_t left = header.dma_length;
     for (bool first = true; first || left > 0; first = false) {
-        header.dma_length = std::min(left, most);
+        header.dma_length = std::min(left, max_length);
         left -= header.dma_length;
         add(header, {}, packets_of(header.dma_length, attr_.mtu), first, left == 0);
         header.remote_addr += header.dma_length;

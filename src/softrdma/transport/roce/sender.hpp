@@ -77,7 +77,7 @@ private:
     std::uint32_t end_psn_; // after the last packet that was ever sent
     std::uint32_t message_psn_ = 0;
     std::optional<std::uint32_t> restart_; // number of the message that must be posted next, from its start
-    packet opening_;                       // header of the first segment of the message
+    packet first_header_;                  // header of the first segment of the message
     std::optional<time_point> deadline_;
     unsigned tries_ = 0;
     bool recovering_ = false; // has gone back because of a missing response, and no other has arrived

@@ -176,7 +176,7 @@ private:
     static constexpr std::uint32_t max_part = 1 << 20;
 
     qp_block *block_ = nullptr;
-    std::atomic<std::uint32_t> *region_in_use_ = &not_shown_;
+    std::atomic<std::uint32_t> *region_in_use_ = &unpublished_region_;
     std::atomic<std::uint32_t> *epoch_ = nullptr;
     std::shared_ptr<peer_process> peer_;
     std::uint64_t connection_ = 0; // the peer's number of the connection
@@ -209,7 +209,7 @@ private:
     std::shared_ptr<remote_cq> cq_;
     reader_list::entry watched_{};
     bool watching_ = false;
-    std::atomic<std::uint32_t> not_shown_{0};
+    std::atomic<std::uint32_t> unpublished_region_{0};
 };
 
 } // namespace softrdma

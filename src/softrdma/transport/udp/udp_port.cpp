@@ -57,15 +57,15 @@ int udp_port::open_at_any_port() // 0 or an errno value
     socklen_t size = end_at(family_, {}, 0, 0, any);
     any.ss_family = static_cast<sa_family_t>(family_);
     auto *address = reinterpret_cast<sockaddr *>(&any);
-    kept_ = unique_fd(socket(family_, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    reservation_ = unique_fd(socket(family_, SOCK_STREAM | SOCK_CLOEXEC, 0));
     socket_.reset(unique_fd(socket(family_, SOCK_DGRAM | SOCK_CLOEXEC, 0)));
-    if (kept_.get() < 0 || socket_.get() < 0)
+    if (reservation_.get() < 0 || socket_.get() < 0)
         return errno;
     if (family_ == AF_INET6) {
-        set(kept_.get(), IPPROTO_IPV6, IPV6_V6ONLY, v6_only);
+        set(reservation_.get(), IPPROTO_IPV6, IPV6_V6ONLY, v6_only);
         set(socket_.get(), IPPROTO_IPV6, IPV6_V6ONLY, v6_only);
     }
-    if (bind(kept_.get(), address, size) != 0 || getsockname(kept_.get(), address, &size) != 0 ||
+    if (bind(reservation_.get(), address, size) != 0 || getsockname(reservation_.get(), address, &size) != 0 ||
             bind(socket_.get(), address, size) != 0)
         return errno;
     port_ = ntohs(port_of(any));
