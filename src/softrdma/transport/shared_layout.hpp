@@ -87,7 +87,7 @@ struct cq_block {
     alignas(cache_line) std::atomic<std::int32_t> used;
     alignas(cache_line) std::atomic<std::uint64_t> armed; // see arming_word(); only the owner writes it
     std::atomic<std::uint64_t> signaled;                  // number of an arming whose event has been written
-    // Bit masks of queue pairs with messages that the owner might not have drained: a bit for each, and for each word.
+    // Bits of queue pairs that may have messages: `work` has one for each, `summary` one for each word of `work`.
     alignas(cache_line) std::atomic<std::uint64_t> summary;
     alignas(cache_line) std::array<std::atomic<std::uint64_t>, work_words> work;
 

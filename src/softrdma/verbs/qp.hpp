@@ -57,7 +57,7 @@ public:
     void set_response_limit();
     std::string report();
     bool sending();
-    // Returns whether completions, flushed ones included, wait for a thread that sleeps until an event of their queue.
+    // Returns whether a thread that waits for completion events has not polled all completions, flushed ones included.
     bool has_unread_completions(const event_waiter &waiter);
 
     // Called when a path is lost. A path from before a reset is ignored. `path` is NULL if no path was set up in time.

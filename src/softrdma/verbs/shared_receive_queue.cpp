@@ -120,7 +120,7 @@ std::optional<receive_request> shared_receive_queue::take()
     return request;
 }
 
-// Reclaims all lent receives to compare a limit. Otherwise one queue pair at a time returns its receives.
+// Returns whether a receive is queued, after reclaiming lent ones if necessary. A limit requires the number of all.
 bool shared_receive_queue::finds_one() noexcept
 {
     if (attr_.srq_limit > 0)

@@ -27,8 +27,7 @@ struct flush_args {
     bool is_valid() const noexcept { return (persists() || is_global()) && level <= native::level_region; }
 };
 
-// Access flags that a region needs for a FLUSH. `uses_flush`: its owner has used FLUSH access flags. Programs older
-// than FLUSH never do, yet their peers may flush: readable memory may then be flushed, too.
+// Access flags that a region needs for a FLUSH. If its owner has never used those of FLUSH, read access suffices.
 inline int rights_to_flush(const flush_args &args, bool uses_flush) noexcept
 {
     if (!uses_flush)

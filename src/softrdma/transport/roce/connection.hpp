@@ -43,7 +43,7 @@ public:
     // Must be called before the first request is sent. Number and MTU remain those of the construction.
     void start_sending(attributes attr);
 
-    // Must be called if the peer accepts each IPv4 identification. Packets are then sent in groups.
+    // Sends packets in groups after this call. The peer must accept any IPv4 identification.
     void group_packets();
 
     // For the port, which calls them in one thread at a time.

@@ -82,7 +82,7 @@ private:
             reading_); // connections that the current batch has packets for
     std::unordered_map<std::uint32_t, std::shared_ptr<datagram_receiver>> receivers_ GUARDED_BY(reading_);
     spin_lock mutex_{lock_level::tables};
-    std::uint32_t next_ GUARDED_BY(mutex_);                                     // delays the reuse of released numbers
+    std::uint32_t next_ GUARDED_BY(mutex_); // next number to try: delays the reuse of released ones
     std::map<network_address, std::vector<source>> sources_ GUARDED_BY(mutex_); // keys: local addresses
     std::unordered_map<std::uint32_t, std::shared_ptr<connection>> connections_ GUARDED_BY(mutex_); // keys: numbers
 };

@@ -26,7 +26,7 @@ public:
     void reply(const packet &header, std::span<const iovec> payload);
     // Called after the received packets were handled and the responder above has replied to those that it could.
     void received_all();
-    // True after a request was rejected, or memory to send was lost: later requests get no response.
+    // True after a rejection was sent, or memory to send was lost: later requests get no response.
     bool has_failed() const noexcept { return failed_; }
 
 private:

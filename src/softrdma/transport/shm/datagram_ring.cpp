@@ -127,7 +127,7 @@ ring_writer::outcome ring_writer::put(
     return wake ? outcome::sent_to_sleeper : outcome::sent;
 }
 
-// Returns whether a datagram is available. Reads the restart last: a payload over the former line may be any data.
+// Returns whether a datagram is available. After a restart, the former location may contain any payload.
 bool ring_reader::waiting() noexcept
 {
     const bool whole = ring_.record(position_).sequence.load(std::memory_order_seq_cst) == position_ + 1;

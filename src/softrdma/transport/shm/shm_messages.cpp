@@ -111,7 +111,7 @@ std::optional<std::uint32_t> shm_ep::bounce_buffer_space(std::uint32_t length) n
     }
 }
 
-// Publishes the message with one store, when a lent receive changes its owner. Returns false if it was reclaimed.
+// Publishes the message. Returns false if the lent receive of that token was reclaimed.
 bool shm_ep::publish(receive_slot &s, std::uint64_t token) const noexcept
 {
     if (lent_)

@@ -56,7 +56,7 @@ private:
 
     const int family_;
     process::watched_fd socket_;
-    unique_fd reservation_; // TCP socket that reserves the port: a number identifies one queue pair, of any type
+    unique_fd reservation_; // TCP socket that keeps reliable queue pairs off the port
     std::uint16_t port_ = 0;
     event_loop::watch_id watch_ = 0;
     event_loop::watch_id wake_watch_ = 0;
