@@ -67,23 +67,6 @@ bool grace_period::ended()
     return operations_.empty();
 }
 
-bool grace_period::ended_within(std::chrono::steady_clock::duration limit)
-{
-    return becomes_true_within(limit, [this] { return ended(); });
-}
-
-reader_list::entry reader_list::add(const reader &watched)
-{
-    const lock_guard lock(mutex_);
-    return words_.insert(words_.end(), watched);
-}
-
-void reader_list::remove(entry e)
-{
-    const lock_guard lock(mutex_);
-    words_.erase(e);
-}
-
 grace_period reader_list::in_progress(std::uint32_t key)
 {
     bool enrolled = false;

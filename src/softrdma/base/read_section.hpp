@@ -106,7 +106,10 @@ public:
 
     bool ended(); // returns true when each section has ended or its process no longer exists, according to the kernel
     // Waits for ended(). The caller must not hold a lock, because a thread inside a section may be stopped.
-    bool ended_within(std::chrono::steady_clock::duration limit);
+    bool ended_within(std::chrono::steady_clock::duration limit)
+    {
+        return becomes_true_within(limit, [this] { return ended(); });
+    }
 
 private:
     friend class reader_list;
@@ -127,8 +130,16 @@ public:
     static reader_list &instance() { return process::instance<reader_list>(); }
 
     using entry = std::list<reader>::iterator;
-    entry add(const reader &watched);
-    void remove(entry e);
+    entry add(const reader &watched)
+    {
+        const lock_guard lock(mutex_);
+        return words_.insert(words_.end(), watched);
+    }
+    void remove(entry e)
+    {
+        const lock_guard lock(mutex_);
+        words_.erase(e);
+    }
     grace_period in_progress(std::uint32_t key); // call after the region with this key was removed
 
 private:

@@ -30,11 +30,6 @@ mad_exchange::milliseconds time_of(std::uint8_t exponent) noexcept
     return std::chrono::ceil<mad_exchange::milliseconds>(std::chrono::nanoseconds(4096ll << exponent));
 }
 
-cm_mad mad_exchange::message(cm_attribute attribute) const noexcept
-{
-    return roce::make_mad(attribute, transaction_, local_id_, remote_id_);
-}
-
 void mad_exchange::send_and_wait(const cm_mad &m, state next, time_point now)
 {
     sent_ = m;
@@ -52,12 +47,6 @@ void mad_exchange::respond(const cm_mad &m, state next)
     state_ = next;
     deadline_.reset();
     out_.send(sent_);
-}
-
-// Pauses differ, so that clients that a full backlog turned away do not all return at the same time.
-mad_exchange::milliseconds mad_exchange::spread(milliseconds pause) const noexcept
-{
-    return pause - pause * (local_id_ & 0xff) / 512;
 }
 
 void mad_exchange::close() noexcept
@@ -81,12 +70,6 @@ void mad_exchange::request(cm_mad m, time_point now)
     m.max_retries = max_retries;
     local_qpn_ = m.qpn;
     start(cm_attribute::request, m, now);
-}
-
-void mad_exchange::resolve(const cm_mad &m, time_point now)
-{
-    resolves_ = true;
-    start(cm_attribute::resolve_request, m, now);
 }
 
 void mad_exchange::accept_request(const cm_mad &m)
@@ -144,12 +127,6 @@ void mad_exchange::send_rejection(std::uint16_t reason, const private_data &data
     m.guid = device_guid; // needed if the reason is a timeout
     m.data = data;
     respond(m, state::closed); // remains the answer to the message that the peer repeats
-}
-
-void mad_exchange::reject(std::uint16_t reason, const private_data &data)
-{
-    if (state_ == state::request_received || state_ == state::reply_received)
-        send_rejection(reason, data);
 }
 
 void mad_exchange::disconnect(time_point now)

@@ -48,13 +48,21 @@ public:
     // Steps of the active side.
     void request(roce::cm_mad m, time_point now);
     // Requests the queue pair of a service. The reply, or a rejection with a status as reason, closes the exchange.
-    void resolve(const roce::cm_mad &m, time_point now);
+    void resolve(const roce::cm_mad &m, time_point now)
+    {
+        resolves_ = true;
+        start(roce::cm_attribute::resolve_request, m, now);
+    }
     void ready(time_point now);
     // Steps of the passive side.
     void accept_request(const roce::cm_mad &m);
     void reply(roce::cm_mad m, time_point now);
     // Steps of both. The caller must not reject a connection that is established, nor disconnect before.
-    void reject(std::uint16_t reason, const private_data &data);
+    void reject(std::uint16_t reason, const private_data &data)
+    {
+        if (state_ == state::request_received || state_ == state::reply_received)
+            send_rejection(reason, data);
+    }
     void disconnect(time_point now);
     void confirm_disconnect();
     void abandon(time_point now);
@@ -86,12 +94,16 @@ private:
         closed,
     };
 
-    roce::cm_mad message(roce::cm_attribute attribute) const noexcept;
+    roce::cm_mad message(roce::cm_attribute attribute) const noexcept
+    {
+        return roce::make_mad(attribute, transaction_, local_id_, remote_id_);
+    }
     event resolved(const roce::cm_mad &m);
     void start(roce::cm_attribute attribute, roce::cm_mad m, time_point now);
     void send_and_wait(const roce::cm_mad &m, state next, time_point now);
     void respond(const roce::cm_mad &m, state next);
-    milliseconds spread(milliseconds pause) const noexcept;
+    // Pauses differ, so that clients that a full backlog turned away do not all return at the same time.
+    milliseconds spread(milliseconds pause) const noexcept { return pause - pause * (local_id_ & 0xff) / 512; }
     void close() noexcept;
     void send_receipt(roce::cm_subject subject);
     void send_rejection(std::uint16_t reason, const private_data &data);

@@ -55,11 +55,6 @@ int event_loop::start_thread(void (*first)())
     return thread_.start(first);
 }
 
-std::int64_t event_loop::now_ns() noexcept
-{
-    return std::chrono::steady_clock::now().time_since_epoch().count();
-}
-
 void event_loop::about_to_wait()
 {
     if (running.load(std::memory_order_relaxed) == this)

@@ -66,7 +66,7 @@ private:
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
-    static std::int64_t now_ns() noexcept;
+    static std::int64_t now_ns() noexcept { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
     timers timers_;
     watch_list watches_;

@@ -63,12 +63,6 @@ void completion_channel::detach(completion_queue &cq) noexcept
     requests_.erase(&cq);
 }
 
-bool completion_channel::has_queues() noexcept
-{
-    const lock_guard lock(mutex_);
-    return !requests_.empty();
-}
-
 // Peers and child processes have the eventfd too, so closing it does not remove it from the set.
 unsigned completion_channel::forget(completion_queue &cq) noexcept
 {

@@ -23,7 +23,11 @@ public:
     bool valid() const noexcept { return set_.get() >= 0; }
     bool attach(completion_queue &cq);
     void detach(completion_queue &cq) noexcept;
-    bool has_queues() noexcept;
+    bool has_queues() noexcept
+    {
+        const lock_guard lock(mutex_);
+        return !requests_.empty();
+    }
     void arm(completion_queue &cq, interest in);
     int take(completion_queue **cq); // returns 0, or -1 with errno: EAGAIN, EINTR
     // Drops the events of `cq` that take() has not returned yet. Returns the number that take() has returned.

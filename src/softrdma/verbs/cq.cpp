@@ -207,18 +207,6 @@ void completion_queue::announce(inbound_source &source)
     wake(false);
 }
 
-std::uint32_t completion_queue::attach(inbound_source &source)
-{
-    const lock_guard lock(lock_);
-    return inbound_.add(source);
-}
-
-void completion_queue::detach(inbound_source &source)
-{
-    const lock_guard lock(lock_);
-    inbound_.remove(source);
-}
-
 int completion_queue::resize(int entries)
 {
     const lock_guard lock(lock_);

@@ -64,8 +64,16 @@ struct send_completion {
 class completion_sources
 {
 public:
-    void add(std::weak_ptr<completion_source> source);
-    void remove(const std::weak_ptr<completion_source> &source);
+    void add(std::weak_ptr<completion_source> source)
+    {
+        const lock_guard lock(lock_);
+        all_.insert(std::move(source));
+    }
+    void remove(const std::weak_ptr<completion_source> &source)
+    {
+        const lock_guard lock(lock_);
+        all_.erase(source);
+    }
     void notify(ibv_cq *cq);
 
 private:
@@ -139,7 +147,11 @@ public:
     // Called before the counter is destroyed: its pending entries no longer update it.
     void forget(const std::atomic<std::uint32_t> *freed);
     int resize(int entries); // returns 0, or EINVAL if more entries are queued than would fit
-    bool overflowed();
+    bool overflowed()
+    {
+        const lock_guard lock(lock_);
+        return overflowed_;
+    }
     // Returns whether completions of that queue pair, or messages in `source`, wait for a thread that sleeps.
     bool has_unread(std::uint32_t qpn, inbound_source *source, const event_waiter &waiter);
     int poll(int entries, ibv_wc *wc);
@@ -151,8 +163,16 @@ public:
     // The next poll drains the source. If the queue is armed, its event is signaled.
     void announce(inbound_source &source);
     // Adds a source that polls drain. Returns the index with which a peer announces deliveries.
-    std::uint32_t attach(inbound_source &source);
-    void detach(inbound_source &source);
+    std::uint32_t attach(inbound_source &source)
+    {
+        const lock_guard lock(lock_);
+        return inbound_.add(source);
+    }
+    void detach(inbound_source &source)
+    {
+        const lock_guard lock(lock_);
+        inbound_.remove(source);
+    }
 
     completion_sources &sources() noexcept { return *sources_; }
 
@@ -176,9 +196,13 @@ private:
     bool append(const ibv_wc &wc) REQUIRES(lock_);
     entry *append(std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t sq_entries) REQUIRES(lock_);
     bool reserve_entry(std::uint32_t qpn) REQUIRES(lock_);
-    std::uint32_t count_entries() const noexcept REQUIRES(lock_); // includes messages that are not entries yet
+    // Includes messages that are not entries yet.
+    std::uint32_t count_entries() const noexcept REQUIRES(lock_) { return tail_ - head_ + inbound_.waiting(); }
     bool count_one_more() noexcept REQUIRES(lock_);
-    void update_fast_limit() noexcept REQUIRES(lock_);
+    void update_fast_limit() noexcept REQUIRES(lock_)
+    {
+        fast_limit_ = overflowed_ || counted_ ? 0 : static_cast<std::uint32_t>(cqe);
+    }
     void wake(bool urgent) EXCLUDES(lock_);
     void overflow() REQUIRES(lock_);
     void count_if_needed() REQUIRES(lock_);

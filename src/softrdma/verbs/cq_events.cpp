@@ -28,11 +28,6 @@ void completion_queue::count_if_needed()
     update_fast_limit();
 }
 
-std::uint32_t completion_queue::count_entries() const noexcept
-{
-    return tail_ - head_ + inbound_.waiting();
-}
-
 // Returns false if the queue is full. Corrects the shared count, which includes messages of peers that were stopped.
 bool completion_queue::count_one_more() noexcept
 {
@@ -53,23 +48,6 @@ bool completion_queue::reserve_entry(std::uint32_t qpn)
         return false;
     }
     return true;
-}
-
-void completion_queue::update_fast_limit() noexcept
-{
-    fast_limit_ = overflowed_ || counted_ ? 0 : static_cast<std::uint32_t>(cqe);
-}
-
-void completion_sources::add(std::weak_ptr<completion_source> source)
-{
-    const lock_guard lock(lock_);
-    all_.insert(std::move(source));
-}
-
-void completion_sources::remove(const std::weak_ptr<completion_source> &source)
-{
-    const lock_guard lock(lock_);
-    all_.erase(source);
 }
 
 void completion_sources::notify(ibv_cq *cq)
@@ -95,12 +73,6 @@ void completion_queue::overflow()
     context_of(context).async.push(events_, IBV_EVENT_CQ_ERR);
     // Deferred, because the caller holds locks of the producers, or locks that follow them in the order.
     context_of(context).engine.defer(std::move(overflow_call_), std::chrono::microseconds(0));
-}
-
-bool completion_queue::overflowed()
-{
-    const lock_guard lock(lock_);
-    return overflowed_;
 }
 
 void completion_queue::arm(bool solicited_only)

@@ -50,12 +50,6 @@ void datagram_qp::destroy()
     self_.reset();
 }
 
-void datagram_qp::set_state(ibv_qp_state to) noexcept
-{
-    attr_.qp_state = attr_.cur_qp_state = to;
-    show_state(to);
-}
-
 void datagram_qp::reset() noexcept
 {
     set_state(IBV_QPS_RESET);

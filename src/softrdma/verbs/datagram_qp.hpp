@@ -47,11 +47,19 @@ private:
         return state() >= IBV_QPS_RTR && state() != IBV_QPS_ERR && !destroyed_;
     }
     ibv_qp_state state() const noexcept REQUIRES(mutex_) { return attr_.qp_state; }
-    void set_state(ibv_qp_state to) noexcept REQUIRES(mutex_);
+    void set_state(ibv_qp_state to) noexcept REQUIRES(mutex_)
+    {
+        attr_.qp_state = attr_.cur_qp_state = to;
+        show_state(to);
+    }
     void reset() noexcept REQUIRES(mutex_);
     void fail() REQUIRES(mutex_);
     void pump() REQUIRES(mutex_);
-    void flush_sends() REQUIRES(mutex_);
+    void flush_sends() REQUIRES(mutex_)
+    {
+        while (!queue_.empty())
+            queue_.pop_front(IBV_WC_WR_FLUSH_ERR);
+    }
     void flush_receives() REQUIRES(mutex_);
     ibv_wc_status send(const wqe &w) REQUIRES(mutex_);
     bool find_sge(const wqe &w, iovec &segment) const;

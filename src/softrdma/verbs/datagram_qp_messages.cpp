@@ -113,12 +113,6 @@ void datagram_qp::pump()
     queue_.rewind();
 }
 
-void datagram_qp::flush_sends()
-{
-    while (!queue_.empty())
-        queue_.pop_front(IBV_WC_WR_FLUSH_ERR);
-}
-
 // Finds a single contiguous payload, which needs no pin inside a section. Returns false for other requests.
 bool datagram_qp::find_sge(const wqe &w, iovec &segment) const
 {

@@ -187,12 +187,6 @@ std::byte *region_table::lookup_plain(const ibv_sge &sge, std::uint64_t domain) 
     return plain ? region->at(sge.addr) : nullptr;
 }
 
-const std::shared_ptr<memory_region> *region_table::find_locked(std::uint32_t key) const noexcept
-{
-    const auto found = regions_.find(key_index(key));
-    return found == regions_.end() || found->second->key_ != key ? nullptr : &found->second;
-}
-
 // Sets all members except the key of a region that is not published yet. Returns 0 or an errno value.
 int memory_region::describe(ibv_pd *domain, void *begin, std::size_t bytes, std::uint64_t iova, unsigned access)
 {

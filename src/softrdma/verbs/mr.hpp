@@ -139,7 +139,11 @@ public:
 
     // While bound, windows (verbs/mw.hpp) are found like regions, by keys of their own.
     std::shared_ptr<memory_region> add_window(ibv_context *context); // unbound; NULL with errno ENOMEM on error
-    void remove_window(memory_region &window);
+    void remove_window(memory_region &window)
+    {
+        SOFTRDMA_ASSERT(window.parent_ == nullptr);
+        forget(window);
+    }
     struct window_bounds {
         std::uint32_t key;    // key of the window after the bind
         std::uint64_t domain; // in which it is found
@@ -148,7 +152,11 @@ public:
         std::uint64_t addr; // in the region's own addressing
         std::uint64_t length;
     };
-    bool allows(const ibv_pd *pd, const window_bounds &bounds) const;
+    bool allows(const ibv_pd *pd, const window_bounds &bounds) const
+    {
+        const shared_guard lock(mutex_);
+        return allowed(pd, bounds) != nullptr;
+    }
     // Returns false if the bind is not allowed. The window must be unbound.
     bool bind(memory_region &window, const ibv_pd *pd, const window_bounds &bounds);
     void withdraw_window(memory_region &window);
@@ -166,7 +174,11 @@ public:
 
     // Returns the address, valid inside a section known to reader_list, without a lock; NULL if pin() must be used.
     std::byte *lookup(
-            std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
+            std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+    {
+        const memory_region *region = find(key, domain, access, va, bytes);
+        return region == nullptr ? nullptr : region->at(va);
+    }
     // Like lookup(), for a receive buffer that a peer fills: writable, without durability or missing pages.
     std::byte *lookup_plain(const ibv_sge &sge, std::uint64_t domain) const noexcept;
     // Number of removed regions. Inside a section, a looked-up address remains valid while this number is unchanged.
@@ -183,7 +195,11 @@ private:
     bool insert(const std::shared_ptr<memory_region> &region) REQUIRES(mutex_);
     std::shared_ptr<memory_region> start_removal(const ibv_mr *mr);
     bool is_quiescent(memory_region &region);
-    const std::shared_ptr<memory_region> *find_locked(std::uint32_t key) const noexcept REQUIRES_SHARED(mutex_);
+    const std::shared_ptr<memory_region> *find_locked(std::uint32_t key) const noexcept REQUIRES_SHARED(mutex_)
+    {
+        const auto found = regions_.find(key_index(key));
+        return found == regions_.end() || found->second->key_ != key ? nullptr : &found->second;
+    }
     const std::shared_ptr<memory_region> *allowed(const ibv_pd *pd, const window_bounds &bounds) const noexcept
             REQUIRES_SHARED(mutex_);
     bool is_published(const memory_region &region) const noexcept
@@ -196,7 +212,14 @@ private:
     void forget(memory_region &region);
     slot &slot_of(std::uint32_t key) const noexcept { return slots_[slot_index(key)]; }
     const memory_region *find(
-            std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept;
+            std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
+    {
+        const slot &s = slot_of(key);
+        if (key == 0 || s.key.load(std::memory_order_acquire) != key)
+            return nullptr;
+        const memory_region *region = s.region.load(std::memory_order_relaxed);
+        return region->grants(domain, access, va, bytes) ? region : nullptr;
+    }
 
     mutable ordered_shared_mutex mutex_{lock_level::regions};
     std::unordered_map<std::uint32_t, std::shared_ptr<memory_region>> regions_ GUARDED_BY(
@@ -209,23 +232,6 @@ private:
     std::uint32_t latest_slot_ GUARDED_BY(mutex_) = 0;
     std::atomic<std::uint64_t> removals_{0};
 };
-
-inline const memory_region *region_table::find(
-        std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
-{
-    const slot &s = slot_of(key);
-    if (key == 0 || s.key.load(std::memory_order_acquire) != key)
-        return nullptr;
-    const memory_region *region = s.region.load(std::memory_order_relaxed);
-    return region->grants(domain, access, va, bytes) ? region : nullptr;
-}
-
-inline std::byte *region_table::lookup(
-        std::uint32_t key, std::uint64_t domain, int access, std::uint64_t va, std::uint64_t bytes) const noexcept
-{
-    const memory_region *region = find(key, domain, access, va, bytes);
-    return region == nullptr ? nullptr : region->at(va);
-}
 
 // Faults the pages of the ranges in if the flags request it, otherwise reads them ahead. Returns 0, EOPNOTSUPP, EINVAL,
 // or EFAULT for a range that has no memory, or no region of the domain with the access that the advice needs.

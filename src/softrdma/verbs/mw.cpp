@@ -24,12 +24,6 @@ static bool is_known(unsigned access, ibv_mw_type type) noexcept
            (!zero_based || type == IBV_MW_TYPE_2);
 }
 
-memory_window *window_table::find(std::uint32_t key) const noexcept
-{
-    const auto found = windows_.find(key_index(key));
-    return found == windows_.end() ? nullptr : found->second.get();
-}
-
 ibv_mw *window_table::add(ibv_pd *pd, ibv_mw_type type)
 {
     if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
@@ -171,18 +165,6 @@ std::shared_ptr<memory_region> region_table::add_window(ibv_context *context)
         return nullptr;
     claim(slot_of(window->key_), *window);
     return window;
-}
-
-void region_table::remove_window(memory_region &window)
-{
-    SOFTRDMA_ASSERT(window.parent_ == nullptr);
-    forget(window);
-}
-
-bool region_table::allows(const ibv_pd *pd, const window_bounds &bounds) const
-{
-    const shared_guard lock(mutex_);
-    return allowed(pd, bounds) != nullptr;
 }
 
 // Returns the region, or NULL if the InfiniBand specification forbids the bind. Flush rights need those of the region.

@@ -42,7 +42,11 @@ public:
     bool invalidate_for_peer(const qp_object &qp, std::uint32_t key);
 
 private:
-    memory_window *find(std::uint32_t key) const noexcept REQUIRES(mutex_);
+    memory_window *find(std::uint32_t key) const noexcept REQUIRES(mutex_)
+    {
+        const auto found = windows_.find(key_index(key));
+        return found == windows_.end() ? nullptr : found->second.get();
+    }
     memory_window *find_bound(const qp_object &qp, std::uint32_t key) const noexcept REQUIRES(mutex_);
     std::optional<ibv_wc_status> bind(const qp_object &qp, const bind_args &args) REQUIRES(mutex_);
     std::optional<ibv_wc_status> invalidate(const qp_object &qp, std::uint32_t key) REQUIRES(mutex_);

@@ -45,12 +45,6 @@ std::vector<std::shared_ptr<queue_pair>> number_table::all()
     return list;
 }
 
-void number_table::remove(std::uint32_t number)
-{
-    const lock_guard lock(mutex_);
-    pairs_.erase(number);
-}
-
 void number_table::add_datagrams(const std::shared_ptr<datagram_qp> &qp)
 {
     const lock_guard lock(mutex_);

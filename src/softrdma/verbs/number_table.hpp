@@ -24,7 +24,11 @@ public:
     std::uint32_t add(const std::shared_ptr<queue_pair> &qp, std::uint32_t number);
     std::shared_ptr<queue_pair> find(std::uint32_t number);
     std::vector<std::shared_ptr<queue_pair>> all();
-    void remove(std::uint32_t number);
+    void remove(std::uint32_t number)
+    {
+        const lock_guard lock(mutex_);
+        pairs_.erase(number);
+    }
 
     // Datagram queue pairs get their numbers from their UDP port; they are listed for reports only.
     void add_datagrams(const std::shared_ptr<datagram_qp> &qp);

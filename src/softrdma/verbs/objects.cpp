@@ -21,11 +21,6 @@ std::uint64_t protection_domain::next_number() noexcept
 
 event_fd::event_fd() : fd_(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
 
-void event_fd::put() const noexcept
-{
-    put_event(fd_.get());
-}
-
 int event_fd::take(progress *engine) const noexcept
 {
     std::uint64_t token = 0;

@@ -37,7 +37,7 @@ public:
     event_fd();
 
     int fd() const noexcept { return fd_.get(); }
-    void put() const noexcept;
+    void put() const noexcept { put_event(fd_.get()); }
     // Takes one token. Returns 0, or -1 with errno: EAGAIN, EINTR. Calls engine->about_to_wait() before it blocks.
     int take(progress *engine) const noexcept;
     // Removes tokens of events that were delivered in another way, except those already taken; never waits.

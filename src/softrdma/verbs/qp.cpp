@@ -126,12 +126,6 @@ void queue_pair::retry_first(reserve::prepared_call &own)
     }
 }
 
-bool queue_pair::sending()
-{
-    const lock_guard lock(lock_);
-    return !queue_.empty();
-}
-
 bool queue_pair::has_unread_completions(const event_waiter &waiter)
 {
     const lock_guard lock(lock_);
@@ -254,18 +248,6 @@ void queue_pair::path_lost(const packet_path *path)
     }
     if (responds() && transport_->fail_first(IBV_WC_RETRY_EXC_ERR))
         fail("connection lost with requests in flight");
-}
-
-void queue_pair::set_response_limit()
-{
-    const lock_guard lock(lock_);
-    ep_.has_response_limit = true;
-}
-
-std::chrono::microseconds queue_pair::retry_timeout()
-{
-    const lock_guard lock(lock_);
-    return ep_.retry_timeout();
 }
 
 } // namespace softrdma

@@ -35,13 +35,21 @@ public:
 
     int modify(const ibv_qp_attr &attr, int mask) override;
     void query(ibv_qp_attr &attr, ibv_qp_init_attr &init) override;
-    ibv_qp_attr attributes();
+    ibv_qp_attr attributes()
+    {
+        const lock_guard lock(lock_);
+        return ep_.attr;
+    }
     int post_send(ibv_send_wr *wr, ibv_send_wr **bad) override;
     int submit_batch(std::uint32_t count) override;
     int post_bind(const ibv_mw_bind &bind, std::uint32_t key);
     int post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad) override;
     void receive_available();
-    void on_region_changed(std::uint32_t key);
+    void on_region_changed(std::uint32_t key)
+    {
+        const lock_guard lock(lock_);
+        receives_.on_region_changed(key);
+    }
 
     void attach(std::shared_ptr<packet_path> path);
     void expect_path(); // polls of the completion queues then serve the network and the handshake
@@ -52,11 +60,23 @@ public:
     void suspend(); // holds sends back until select_transport()
     // Executes requests in the memory of the expected peer, or over the path (NULL, with the reason for report()).
     void select_transport(const std::shared_ptr<shm_peer> &peer, no_shm_reason reason);
-    bool has_path();
+    bool has_path()
+    {
+        const lock_guard lock(lock_);
+        return ep_.path != nullptr;
+    }
     // Fails a peer that is silent for longer than timeout and retry count allow, even if its host still responds.
-    void set_response_limit();
+    void set_response_limit()
+    {
+        const lock_guard lock(lock_);
+        ep_.has_response_limit = true;
+    }
     std::string report();
-    bool sending();
+    bool sending()
+    {
+        const lock_guard lock(lock_);
+        return !queue_.empty();
+    }
     // Returns whether a thread that waits for completion events has not polled all completions, flushed ones included.
     bool has_unread_completions(const event_waiter &waiter);
 
@@ -64,7 +84,11 @@ public:
     void path_lost(const packet_path *path);
     // Receiver for the packets of a path, which keeps the queue pair alive.
     std::shared_ptr<packet_receiver> receiver() { return {shared_from_this(), network().receiver()}; }
-    std::chrono::microseconds retry_timeout();
+    std::chrono::microseconds retry_timeout()
+    {
+        const lock_guard lock(lock_);
+        return ep_.retry_timeout();
+    }
     void retry();
 
     std::atomic<std::uint32_t> roce_number{0}; // number in packets of RoCE; 0 unless it uses RoCE
@@ -76,13 +100,21 @@ public:
     send_queue &sends() noexcept override { return queue_; }
     receive_queue &receives() noexcept { return receives_; }
     // Return whether requests of the peer are executed, and whether requests of the local side may be in flight.
-    bool responds() const noexcept REQUIRES(lock_);
+    bool responds() const noexcept REQUIRES(lock_)
+    {
+        const ibv_qp_state s = ep_.attr.qp_state;
+        return !destroyed_ && !peer_excluded_ && (s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD);
+    }
     bool sends_requests() const noexcept REQUIRES(lock_) { return responds() && ep_.attr.qp_state != IBV_QPS_RTR; }
     bool apply_outcome(outcome o) REQUIRES(lock_); // false if the peer broke the protocol
 
 private:
     int open(std::uint32_t number);
-    bool accepts_sends() const noexcept REQUIRES(lock_);
+    bool accepts_sends() const noexcept REQUIRES(lock_)
+    {
+        const ibv_qp_state s = ep_.attr.qp_state;
+        return s == IBV_QPS_RTS || s == IBV_QPS_SQD || s == IBV_QPS_ERR;
+    }
     // Attempt to execute the requests of one call in the memory of the peer, before they are queued.
     struct attempt {
         bool is_possible;

@@ -54,23 +54,6 @@ void qp_object::release_objects() noexcept
         srq_of(qp_base.srq).users.fetch_sub(1);
 }
 
-void qp_object::join_queues(const std::weak_ptr<completion_source> &self)
-{
-    cq_of(qp_base.send_cq).sources().add(self);
-    cq_of(qp_base.recv_cq).sources().add(self);
-}
-
-void qp_object::leave_queues(const std::weak_ptr<completion_source> &self)
-{
-    cq_of(qp_base.send_cq).sources().remove(self);
-    cq_of(qp_base.recv_cq).sources().remove(self);
-}
-
-bool qp_object::has_lost_completions(ibv_cq *cq) const
-{
-    return (qp_base.send_cq == cq || qp_base.recv_cq == cq) && cq_of(cq).overflowed();
-}
-
 void qp_object::drain_events()
 {
     wait_for_acknowledgments(qp_base, qp_base.events_completed, context_of(qp_base.context).async.forget(events_));

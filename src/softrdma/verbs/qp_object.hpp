@@ -49,10 +49,21 @@ protected:
     }
     void release_objects() noexcept;
     // Start and end overflow notifications of its completion queues, the end also without a start.
-    void join_queues(const std::weak_ptr<completion_source> &self);
-    void leave_queues(const std::weak_ptr<completion_source> &self);
+    void join_queues(const std::weak_ptr<completion_source> &self)
+    {
+        cq_of(qp_base.send_cq).sources().add(self);
+        cq_of(qp_base.recv_cq).sources().add(self);
+    }
+    void leave_queues(const std::weak_ptr<completion_source> &self)
+    {
+        cq_of(qp_base.send_cq).sources().remove(self);
+        cq_of(qp_base.recv_cq).sources().remove(self);
+    }
     // Returns whether the CQ, which may have the address of an earlier one, has lost completions of this queue pair.
-    bool has_lost_completions(ibv_cq *cq) const;
+    bool has_lost_completions(ibv_cq *cq) const
+    {
+        return (qp_base.send_cq == cq || qp_base.recv_cq == cq) && cq_of(cq).overflowed();
+    }
     void show_state(ibv_qp_state to) noexcept { __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED); }
 
     bool holds_ = true; // references its domain and queues

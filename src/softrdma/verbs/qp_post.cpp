@@ -11,12 +11,6 @@
 namespace softrdma
 {
 
-bool queue_pair::accepts_sends() const noexcept
-{
-    const ibv_qp_state s = ep_.attr.qp_state;
-    return s == IBV_QPS_RTS || s == IBV_QPS_SQD || s == IBV_QPS_ERR;
-}
-
 void queue_pair::posted(const attempt &direct)
 {
     if (queue_.empty())
@@ -135,12 +129,6 @@ int queue_pair::post_receive(ibv_recv_wr *wr, ibv_recv_wr **bad)
         transport_->on_receive_posted();
     }
     return error;
-}
-
-void queue_pair::on_region_changed(std::uint32_t key)
-{
-    const lock_guard lock(lock_);
-    receives_.on_region_changed(key);
 }
 
 void notify_region_changed(std::uint32_t key)

@@ -71,12 +71,6 @@ void queue_pair::publish_attributes() noexcept
     shared.state.store(state_word(connection_, responds()), std::memory_order_seq_cst);
 }
 
-bool queue_pair::responds() const noexcept
-{
-    const ibv_qp_state s = ep_.attr.qp_state;
-    return !destroyed_ && !peer_excluded_ && (s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD);
-}
-
 int queue_pair::modify(const ibv_qp_attr &attr, int mask)
 {
     if ((mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_RESET)
@@ -134,12 +128,6 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
     ep_.local.reset();
     ep_.transport_pending = false;
     return 0;
-}
-
-ibv_qp_attr queue_pair::attributes()
-{
-    const lock_guard lock(lock_);
-    return ep_.attr;
 }
 
 void queue_pair::query(ibv_qp_attr &attr, ibv_qp_init_attr &init)
@@ -234,12 +222,6 @@ void queue_pair::select_transport(const std::shared_ptr<shm_peer> &peer, no_shm_
     }
     if (ep_.attr.qp_state == IBV_QPS_RTS)
         apply_outcome(transport_->execute());
-}
-
-bool queue_pair::has_path()
-{
-    const lock_guard lock(lock_);
-    return ep_.path != nullptr;
 }
 
 } // namespace softrdma

@@ -47,11 +47,6 @@ int receive_queue::create(const ibv_qp_cap &cap)
     return 0;
 }
 
-bool receive_queue::has_cached_address(const rq_wqe &k) const noexcept
-{
-    return k.removals == regions_.removals();
-}
-
 // Returns whether the slot already describes this receive, because programs repost few buffers. Loads length and key
 // separately: their common word would have to wait for both stores to leave the store buffer.
 bool receive_queue::matches_slot(const ibv_recv_wr &wr, const rq_wqe &cached) const noexcept
@@ -179,20 +174,9 @@ bool receive_queue::place(const ibv_sge &sge, const std::byte *at, std::uint32_t
     return to != nullptr && guarded([=] { copy_in(to, at, length); });
 }
 
-bool receive_queue::is_delivered(std::uint64_t position) const noexcept
-{
-    return slots_.has_message(position) && position != posted_.load(std::memory_order_acquire);
-}
-
 [[gnu::cold, gnu::noinline]] void receive_queue::report_violation() noexcept
 {
     context_of(qp_.context).engine.defer(std::move(report_call_), std::chrono::microseconds(0));
-}
-
-void receive_queue::prepare_report(reserve::prepared_call call) noexcept
-{
-    const lock_guard lock(cq_of(qp_.recv_cq).lock());
-    report_call_ = std::move(call);
 }
 
 bool receive_queue::take_delivered(ibv_wc &wc)
@@ -280,12 +264,6 @@ receive_request receive_queue::request_at(std::uint64_t position) const noexcept
     return request;
 }
 
-void receive_queue::consume(std::uint64_t position) noexcept
-{
-    SOFTRDMA_ASSERT(position != posted_.load(std::memory_order_relaxed)); // a receive is posted before it is consumed
-    consumed_.store(position + 1, std::memory_order_release);
-}
-
 // Messages that exceed the ring come over the network, whose polls are slow, so they are limited to the next messages.
 void receive_queue::on_network_message() noexcept
 {
@@ -346,11 +324,6 @@ std::optional<receive_request> receive_queue::reclaim(lent which) noexcept
     }
     posted_.store(position, std::memory_order_release);
     return request_at(position);
-}
-
-void receive_queue::complete_flushed(const receive_request &request)
-{
-    cq_of(qp_.recv_cq).push(flushed_receive(qp_.qp_num, request.wr_id), false);
 }
 
 void receive_queue::flush()

@@ -51,21 +51,36 @@ public:
     // Takes the next receive for a message from the network, after completing earlier messages in memory.
     std::optional<receive_request> take();
     void flush(); // completes delivered messages, then flushes other receives
-    void complete_flushed(const receive_request &request);
+    void complete_flushed(const receive_request &request)
+    {
+        cq_of(qp_.recv_cq).push(flushed_receive(qp_.qp_num, request.wr_id), false);
+    }
     void reset();
     // Fails the queue pair, later: its lock precedes that of the completion queue, which the caller must hold.
     void report_violation() noexcept;
-    void prepare_report(reserve::prepared_call call) noexcept;
+    void prepare_report(reserve::prepared_call call) noexcept
+    {
+        const lock_guard lock(cq_of(qp_.recv_cq).lock());
+        report_call_ = std::move(call);
+    }
 
 private:
     struct rq_wqe;
-    bool has_cached_address(const rq_wqe &k) const noexcept;
+    bool has_cached_address(const rq_wqe &k) const noexcept { return k.removals == regions_.removals(); }
     bool matches_slot(const ibv_recv_wr &wr, const rq_wqe &cached) const noexcept;
     void describe(const ibv_recv_wr &wr, std::uint64_t position);
     int publish(const ibv_recv_wr &wr, rq_wqe &k, std::uint64_t position) noexcept;
     int describe_and_publish(const ibv_recv_wr &wr, const ibv_qp_cap &cap, std::uint64_t position);
-    bool is_delivered(std::uint64_t position) const noexcept;
-    void consume(std::uint64_t position) noexcept;
+    bool is_delivered(std::uint64_t position) const noexcept
+    {
+        return slots_.has_message(position) && position != posted_.load(std::memory_order_acquire);
+    }
+    void consume(std::uint64_t position) noexcept
+    {
+        SOFTRDMA_ASSERT(
+                position != posted_.load(std::memory_order_relaxed)); // a receive is posted before it is consumed
+        consumed_.store(position + 1, std::memory_order_release);
+    }
     receive_request request_at(std::uint64_t position) const noexcept;
     void on_network_message() noexcept;
     void on_memory_messages(std::uint32_t messages) noexcept;

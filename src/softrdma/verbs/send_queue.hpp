@@ -105,7 +105,23 @@ private:
         bool is_signaled;
     };
     finished finish(const wqe &w) const noexcept { return {w.wr_id, w.info().completion, w.length, is_signaled(w)}; }
-    void complete(const finished &request, ibv_wc_status status) noexcept;
+    void complete(const finished &request, ibv_wc_status status) noexcept
+    {
+        ++completed_;
+        ++unreported_;
+        if (status == IBV_WC_SUCCESS && !request.is_signaled)
+            return;
+        const std::uint32_t sq_entries = std::exchange(unreported_, 0);
+        if (!cq_of(qp_.send_cq)
+                        .push({.wr_id = request.wr_id,
+                                .status = status,
+                                .length = request.length,
+                                .opcode = request.opcode,
+                                .qpn = qp_.qp_num,
+                                .freed = &freed_,
+                                .sq_entries = sq_entries}))
+            completed_ -= sq_entries;
+    }
     void count(const wqe &w) noexcept
     {
         posted_total &total = posted_[w.op];
@@ -128,24 +144,6 @@ private:
     const bool signal_all_;
     std::array<posted_total, detail::opcode_count> posted_{}; // indexed by opcode
 };
-
-inline void send_queue::complete(const finished &request, ibv_wc_status status) noexcept
-{
-    ++completed_;
-    ++unreported_;
-    if (status == IBV_WC_SUCCESS && !request.is_signaled)
-        return;
-    const std::uint32_t sq_entries = std::exchange(unreported_, 0);
-    if (!cq_of(qp_.send_cq)
-                    .push({.wr_id = request.wr_id,
-                            .status = status,
-                            .length = request.length,
-                            .opcode = request.opcode,
-                            .qpn = qp_.qp_num,
-                            .freed = &freed_,
-                            .sq_entries = sq_entries}))
-        completed_ -= sq_entries;
-}
 
 // Requests between ibv_wr_start() and ibv_wr_complete(), built in the send queue by one thread, posted all or none.
 class alignas(cache_line) post_batch

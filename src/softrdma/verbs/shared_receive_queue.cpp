@@ -104,12 +104,6 @@ int shared_receive_queue::modify(const ibv_srq_attr &attr, int mask)
     return 0;
 }
 
-void shared_receive_queue::query(ibv_srq_attr &attr)
-{
-    const lock_guard lock(mutex_);
-    attr = attr_;
-}
-
 std::optional<receive_request> shared_receive_queue::take()
 {
     const lock_guard lock(mutex_);
@@ -179,12 +173,6 @@ void shared_receive_queue::reclaim(receive_queue &from, lent which) noexcept
         queue_.put_back(*request);
         on_consumed();
     }
-}
-
-void shared_receive_queue::reclaim_all() noexcept
-{
-    for (receive_queue *borrower : borrowers_)
-        reclaim(*borrower, lent::unused);
 }
 
 void shared_receive_queue::lend_one(receive_queue &to)

@@ -83,7 +83,11 @@ public:
     void drain_events(); // waits until each returned event is acknowledged
     int post(ibv_recv_wr *wr, ibv_recv_wr **bad);
     int modify(const ibv_srq_attr &attr, int mask);
-    void query(ibv_srq_attr &attr);
+    void query(ibv_srq_attr &attr)
+    {
+        const lock_guard lock(mutex_);
+        attr = attr_;
+    }
     std::uint32_t max_sge() const noexcept { return max_sge_; }
     // Must not be called for a queue pair that a peer may act on: use receive_queue::take() there.
     std::optional<receive_request> take();
@@ -104,7 +108,11 @@ private:
     std::uint32_t posted() const noexcept REQUIRES(mutex_) { return queue_.size() + lent_.load(); }
     bool finds_one() noexcept REQUIRES(mutex_);
     void reclaim(receive_queue &from, lent which) noexcept REQUIRES(mutex_);
-    void reclaim_all() noexcept REQUIRES(mutex_);
+    void reclaim_all() noexcept REQUIRES(mutex_)
+    {
+        for (receive_queue *borrower : borrowers_)
+            reclaim(*borrower, lent::unused);
+    }
     void lend_one(receive_queue &to) REQUIRES(mutex_);
     void lend_share(receive_queue &to) REQUIRES(mutex_);
     void lend_to_some() REQUIRES(mutex_);

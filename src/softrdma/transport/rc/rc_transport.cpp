@@ -36,12 +36,6 @@ void rc_transport::fill_destination(const packet_path &from, const packet &parti
         fill({static_cast<std::byte *>(destination.segments[0].iov_base), destination.segments[0].iov_len});
 }
 
-void rc_transport::drop(const packet &p)
-{
-    if (is_last(p.op) || is_round_trip(p.op))
-        responder_.reject_rest();
-}
-
 bool rc_transport::receive_request(const packet_path &from, const packet &p)
 {
     {

@@ -69,7 +69,11 @@ private:
         return ep_.path.get() == &from && !ep_.path_lost;
     }
     // Drops a request because the queue pair is no longer in a state in which it responds.
-    void drop(const packet &p) REQUIRES(qp_.lock());
+    void drop(const packet &p) REQUIRES(qp_.lock())
+    {
+        if (is_last(p.op) || is_round_trip(p.op))
+            responder_.reject_rest();
+    }
 
     queue_pair &qp_;
     endpoint &ep_ GUARDED_BY(qp_.lock());

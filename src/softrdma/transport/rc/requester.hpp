@@ -54,8 +54,16 @@ private:
     bool execute_local(wqe &w, outcome &o);
     void show_executed(tap &t, const wqe &w);
     bool is_for_network(wqe &w) noexcept;
-    void start_polling_network() noexcept;
-    void stop_polling_network() noexcept;
+    void start_polling_network() noexcept
+    {
+        if (!std::exchange(polls_network_, true))
+            cq_of(ep_.qp->send_cq).network_users.fetch_add(1);
+    }
+    void stop_polling_network() noexcept
+    {
+        if (std::exchange(polls_network_, false))
+            cq_of(ep_.qp->send_cq).network_users.fetch_sub(1);
+    }
     outcome stall(wqe &w);
     outcome local_timer_expired();
     outcome start_requests();
@@ -71,7 +79,10 @@ private:
     outcome local_error(wqe &w, ibv_wc_status status);
     void complete_first(ibv_wc_status status);
     bool complete_before(std::uint32_t psn);
-    bool responds_to_first(const packet &p);
+    bool responds_to_first(const packet &p)
+    {
+        return complete_before(p.psn) && !queue_.empty() && next_ > 0 && queue_.front().psn == p.psn;
+    }
     outcome complete_round_trip();
     bool place(std::uint32_t offset, std::span<const std::byte> data);
     outcome advance();
@@ -99,7 +110,11 @@ private:
     };
     bool injected(wqe &w, outcome &o);
     outcome reject_once(wqe &w);
-    void delay_sending(std::chrono::microseconds delay);
+    void delay_sending(std::chrono::microseconds delay)
+    {
+        injection_->held_back = true;
+        ep_.path->start_timer(delay);
+    }
     void drop_responses_from(std::uint32_t psn);
     bool intercepted(const packet &p);
     outcome release_injected();

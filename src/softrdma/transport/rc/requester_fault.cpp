@@ -50,12 +50,6 @@ bool requester::injected(wqe &w, outcome &o)
     }
 }
 
-void requester::delay_sending(std::chrono::microseconds delay)
-{
-    injection_->held_back = true;
-    ep_.path->start_timer(delay);
-}
-
 outcome requester::reject_once(wqe &w)
 {
     if (ep_.attr.rnr_retry != infinite_retry && rnr_tries_ >= ep_.attr.rnr_retry)

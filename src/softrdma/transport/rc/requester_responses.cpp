@@ -40,11 +40,6 @@ outcome requester::peer_has_ended()
     return outcome::proceed;
 }
 
-bool requester::responds_to_first(const packet &p)
-{
-    return complete_before(p.psn) && !queue_.empty() && next_ > 0 && queue_.front().psn == p.psn;
-}
-
 outcome requester::complete_round_trip()
 {
     SOFTRDMA_ASSERT(round_trips_ > 0);

@@ -81,16 +81,4 @@ void requester::show_executed(tap &t, const wqe &w)
     t.executed(*ep_.path, request, sends ? payload : nothing, response, w.is_read() ? payload : nothing);
 }
 
-void requester::start_polling_network() noexcept
-{
-    if (!std::exchange(polls_network_, true))
-        cq_of(ep_.qp->send_cq).network_users.fetch_add(1);
-}
-
-void requester::stop_polling_network() noexcept
-{
-    if (std::exchange(polls_network_, false))
-        cq_of(ep_.qp->send_cq).network_users.fetch_sub(1);
-}
-
 } // namespace softrdma

@@ -113,12 +113,6 @@ std::uint8_t responder::place_message(const packet &p)
     return syndrome::ack;
 }
 
-bool responder::find_destination(const packet &partial, std::size_t bytes, gathered &destination)
-{
-    return in_message_ && !message_is_write_ && partial.psn == expected_psn_ && current_ &&
-           destination.collect(receive_domain(), receive_elements(), IBV_ACCESS_LOCAL_WRITE, placed_, bytes);
-}
-
 outcome responder::finish(const packet &p, std::uint8_t code)
 {
     if (code == syndrome::ack && is_send(p.op))

@@ -50,9 +50,17 @@ public:
             acknowledge((expected_psn_ - 1) & psn_mask);
     }
     // Rejects, once, the first request without a response. Requests behind it get none, which would acknowledge all.
-    void reject_rest();
+    void reject_rest()
+    {
+        if (!std::exchange(rejects_, true))
+            ep_.transmit({.op = opcode::acknowledge, .psn = expected_psn_, .syndrome = syndrome::unresponsive});
+    }
     // Finds the destination of the next bytes of an arriving message. Returns false if it is uncertain.
-    bool find_destination(const packet &partial, std::size_t bytes, gathered &destination);
+    bool find_destination(const packet &partial, std::size_t bytes, gathered &destination)
+    {
+        return in_message_ && !message_is_write_ && partial.psn == expected_psn_ && current_ &&
+               destination.collect(receive_domain(), receive_elements(), IBV_ACCESS_LOCAL_WRITE, placed_, bytes);
+    }
 
     // Sends due responses, then completes what they acknowledge: a program may exit once it has polled a message.
     // Returns `broken` after a rejection was sent, which follows the READ responses before it.

@@ -52,12 +52,6 @@ outcome responder::reject(const packet &p, std::uint8_t code)
     return release();
 }
 
-void responder::reject_rest()
-{
-    if (!std::exchange(rejects_, true))
-        ep_.transmit({.op = opcode::acknowledge, .psn = expected_psn_, .syndrome = syndrome::unresponsive});
-}
-
 // Rejects a READ of memory that is no longer readable, or drops a repeated one. Returns true: no response follows.
 bool responder::reject_read(reply &r, std::uint8_t code)
 {

@@ -43,12 +43,6 @@ std::shared_ptr<connection> connection::create(
     return created;
 }
 
-void connection::group_packets()
-{
-    const lock_guard lock(mutex_);
-    groups_ = true;
-}
-
 void connection::start_sending(attributes attr)
 {
     attr.dest_qpn = attr_.dest_qpn;
@@ -56,18 +50,6 @@ void connection::start_sending(attributes attr)
     const lock_guard lock(mutex_);
     packet_outlet &out = *this;
     sender_.emplace(attr, out);
-}
-
-void connection::bind(std::shared_ptr<packet_receiver> receiver)
-{
-    const lock_guard lock(mutex_);
-    receiver_.swap(receiver); // the former one is released after the lock
-}
-
-std::shared_ptr<packet_receiver> connection::bound()
-{
-    const lock_guard lock(mutex_);
-    return receiver_;
 }
 
 bool connection::joins_group(const outgoing_packet &p) const
@@ -164,12 +146,6 @@ bool connection::congested()
     return is_full;
 }
 
-bool connection::responses_congested()
-{
-    const lock_guard lock(mutex_);
-    return pauses_;
-}
-
 void connection::start_timer(std::chrono::microseconds delay)
 try {
     timer_.start(weak_from_this(), delay);
@@ -207,27 +183,10 @@ void connection::ends(sockaddr_storage &local, sockaddr_storage &remote) const
     remote = end_of(route_.destination, route_.interface);
 }
 
-void connection::cut() noexcept
-{
-    if (!lost_.exchange(true))
-        event_loop::get()->defer(std::move(loss_call_), std::chrono::microseconds(0));
-}
-
-void connection::notify_lost()
-{
-    if (const auto receiver = bound(); receiver != nullptr)
-        receiver->path_lost(*this);
-}
-
 void connection::out_of_memory() noexcept
 {
     log::write(log::level::error, "connection: cut: out of memory");
     cut();
-}
-
-bool connection::is_between(const udp_flow &flow) const noexcept
-{
-    return flow.source == route_.destination && flow.destination == route_.source;
 }
 
 void connection::arrived(const packet &p) noexcept

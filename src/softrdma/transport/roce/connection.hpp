@@ -29,25 +29,48 @@ public:
     void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
     void push() override {}
     bool congested() override;
-    bool responses_congested() override;
+    bool responses_congested() override
+    {
+        const lock_guard lock(mutex_);
+        return pauses_;
+    }
     std::size_t send_space() override { return short_segment; }
     void start_timer(std::chrono::microseconds delay) override;
     void start_response_timer(std::chrono::microseconds) override {} // the sender limits the time for responses
     void ends(sockaddr_storage &local, sockaddr_storage &remote) const override;
-    void cut() noexcept override;
+    void cut() noexcept override
+    {
+        if (!lost_.exchange(true))
+            event_loop::get()->defer(std::move(loss_call_), std::chrono::microseconds(0));
+    }
     const char *name() const noexcept override { return "roce"; }
 
     // Packets go to the receiver after this call; NULL drops them.
-    void bind(std::shared_ptr<packet_receiver> receiver);
-    std::shared_ptr<packet_receiver> bound();
+    void bind(std::shared_ptr<packet_receiver> receiver)
+    {
+        const lock_guard lock(mutex_);
+        receiver_.swap(receiver); // the former one is released after the lock
+    }
+    std::shared_ptr<packet_receiver> bound()
+    {
+        const lock_guard lock(mutex_);
+        return receiver_;
+    }
     // Must be called before the first request is sent. Number and MTU remain those of the construction.
     void start_sending(attributes attr);
 
     // Sends packets in groups after this call. The peer must accept any IPv4 identification.
-    void group_packets();
+    void group_packets()
+    {
+        const lock_guard lock(mutex_);
+        groups_ = true;
+    }
 
     // For the port, which calls them in one thread at a time.
-    bool is_between(const udp_flow &flow) const noexcept;
+    bool is_between(const udp_flow &flow) const noexcept
+    {
+        return flow.source == route_.destination && flow.destination == route_.source;
+    }
     void arrived(const packet &p) noexcept;
     void received_all() noexcept;
 
@@ -59,7 +82,11 @@ private:
     static constexpr std::chrono::milliseconds single_packets{100};
 
     void out_of_memory() noexcept;
-    void notify_lost();
+    void notify_lost()
+    {
+        if (const auto receiver = bound(); receiver != nullptr)
+            receiver->path_lost(*this);
+    }
     void send(const packet &p, std::span<const std::byte> payload) override REQUIRES(mutex_);
     bool joins_group(const outgoing_packet &p) const REQUIRES(mutex_);
     void send_group() REQUIRES(mutex_);

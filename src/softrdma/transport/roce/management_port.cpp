@@ -81,11 +81,6 @@ std::shared_ptr<mailbox> mailbox::open(const local_address &name, receiver to)
     return opened->watch_ != 0 ? opened : nullptr;
 }
 
-void mailbox::close()
-{
-    event_loop::get()->unwatch(watch_);
-}
-
 poll_result mailbox::ready(std::uint32_t)
 {
     for (unsigned i = 0; i < batch; ++i) {
@@ -120,11 +115,6 @@ std::shared_ptr<probe_socket> probe_socket::open(const shared_sockets &sockets, 
     auto opened = std::make_shared<probe_socket>(std::move(fd), sockets.family(), port, std::move(returned));
     opened->watch_ = event_loop::get()->watch(watched, EPOLLERR, opened);
     return opened->watch_ != 0 ? opened : nullptr;
-}
-
-void probe_socket::close()
-{
-    event_loop::get()->unwatch(watch_);
 }
 
 void probe_socket::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload) noexcept
@@ -175,16 +165,6 @@ management_port::~management_port()
 {
     if (probes_ != nullptr)
         probes_->close();
-}
-
-void management_port::probe(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
-{
-    probes_->send(route, d, payload);
-}
-
-void management_port::send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
-{
-    port_->send(route, d, payload);
 }
 
 bool management_port::hand_on(const management_packet &p, const local_address &to) noexcept

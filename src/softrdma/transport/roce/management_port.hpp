@@ -25,7 +25,8 @@ public:
     // Returns NULL and sets errno on error: EADDRINUSE if another process has the name.
     static std::shared_ptr<mailbox> open(const local_address &name, receiver to);
     mailbox(unique_fd socket, receiver to) : socket_(std::move(socket)), to_(std::move(to)) {}
-    void close(); // must be called before the last reference is dropped
+    // Must be called before the last reference is dropped.
+    void close() { event_loop::get()->unwatch(watch_); }
 
     poll_result ready(std::uint32_t events) override;
 
@@ -46,7 +47,8 @@ public:
         : socket_(std::move(socket)), family_(family), port_(port), returned_(std::move(returned))
     {
     }
-    void close(); // must be called before the last reference is dropped
+    // Must be called before the last reference is dropped.
+    void close() { event_loop::get()->unwatch(watch_); }
     void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload) noexcept;
 
     poll_result ready(std::uint32_t events) override;
@@ -76,9 +78,15 @@ public:
 
     bool is_shared() const noexcept { return port_->sockets().is_shared(); }
     std::uint32_t lane() const noexcept { return port_->sockets().lane(); }
-    void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
+    void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
+    {
+        port_->send(route, d, payload);
+    }
     // Sends a message that is reported if the host of the receiver refuses it.
-    void probe(const datagram_route &route, const datagram &d, std::span<const std::byte> payload);
+    void probe(const datagram_route &route, const datagram &d, std::span<const std::byte> payload)
+    {
+        probes_->send(route, d, payload);
+    }
     // Returns false if no process has the name.
     bool hand_on(const management_packet &p, const local_address &to) noexcept;
 

@@ -149,12 +149,6 @@ packet_socket port::source_of(const datagram_route &route, std::uint32_t src_qpn
     return {.fd = from.fd.get(), .family = shared.family, .port = from.number, .is_bound = true};
 }
 
-bool port::watch()
-{
-    watch_ = event_loop::get()->watch(sockets_->socket(), EPOLLIN, shared_from_this());
-    return watch_ != 0;
-}
-
 std::uint32_t port::reserve_number()
 {
     const lock_guard lock(mutex_);
@@ -172,12 +166,6 @@ std::shared_ptr<connection> port::release_number(std::uint32_t number)
     const lock_guard lock(mutex_);
     const auto node = connections_.extract(number);
     return node.empty() ? nullptr : node.mapped();
-}
-
-bool port::has(std::uint32_t number)
-{
-    const lock_guard lock(mutex_);
-    return connections_.contains(number);
 }
 
 std::shared_ptr<connection> port::set(std::uint32_t number, std::shared_ptr<connection> c)

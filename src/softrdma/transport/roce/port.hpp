@@ -35,7 +35,11 @@ public:
     // Numbers are unique on the host. Returns 0 if none is left.
     std::uint32_t reserve_number();
     std::shared_ptr<connection> release_number(std::uint32_t number);
-    bool has(std::uint32_t number);
+    bool has(std::uint32_t number)
+    {
+        const lock_guard lock(mutex_);
+        return connections_.contains(number);
+    }
 
     // Packets for that queue pair go to the connection; NULL drops them. Returns the former connection.
     std::shared_ptr<connection> set(std::uint32_t number, std::shared_ptr<connection> c);
@@ -67,7 +71,11 @@ private:
         std::uint16_t number;
     };
 
-    bool watch();
+    bool watch()
+    {
+        watch_ = event_loop::get()->watch(sockets_->socket(), EPOLLIN, shared_from_this());
+        return watch_ != 0;
+    }
     std::vector<source> open_sources(const datagram_route &route, std::uint32_t first) const;
     bool receive() REQUIRES(reading_);
     void accept(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);

@@ -219,14 +219,4 @@ void arena::publish(const published_region &region) noexcept
     to.key.store(region.key, std::memory_order_release);
 }
 
-void arena::withdraw(std::uint32_t key) noexcept
-{
-    slot(slot_index(key)).key.store(0, std::memory_order_seq_cst);
-}
-
-bool arena::has_unsynced(std::uint32_t key) const noexcept
-{
-    return slot(slot_index(key)).unsynced.load(std::memory_order_relaxed) != 0;
-}
-
 } // namespace softrdma

@@ -40,8 +40,14 @@ public:
     std::uint64_t next_serial() noexcept override { return serial_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
     void publish(const published_region &region) noexcept override;
-    void withdraw(std::uint32_t key) noexcept override;
-    bool has_unsynced(std::uint32_t key) const noexcept override;
+    void withdraw(std::uint32_t key) noexcept override
+    {
+        slot(slot_index(key)).key.store(0, std::memory_order_seq_cst);
+    }
+    bool has_unsynced(std::uint32_t key) const noexcept override
+    {
+        return slot(slot_index(key)).unsynced.load(std::memory_order_relaxed) != 0;
+    }
     std::atomic<std::uint32_t> &uses_flush() noexcept override { return facts().uses_flush; }
 
 private:

@@ -16,15 +16,4 @@ std::chrono::milliseconds local_client::enter()
     return others_.add(shared_from_this());
 }
 
-void local_client::drop()
-{
-    event_loop::get()->unwatch(watch_);
-}
-
-bool local_client::on_message()
-{
-    has_request_ = has_request_ || others_.remove(shared_from_this());
-    return has_request_;
-}
-
 } // namespace softrdma

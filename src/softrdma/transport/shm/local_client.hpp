@@ -17,12 +17,16 @@ public:
 
     // Accepts the client unless it belongs to another user. Returns the same value as listener::receiver.
     std::chrono::milliseconds enter();
-    void drop() override;
+    void drop() override { event_loop::get()->unwatch(watch_); }
     void out_of_memory() noexcept override { drop(); } // otherwise the client waits for its reply
 
 protected:
     // Called when a message has arrived. Returns false if the client was disconnected.
-    bool on_message() REQUIRES(mutex_);
+    bool on_message() REQUIRES(mutex_)
+    {
+        has_request_ = has_request_ || others_.remove(shared_from_this());
+        return has_request_;
+    }
 
     const process::watched_fd socket_;
     ordered_mutex mutex_{lock_level::requests};

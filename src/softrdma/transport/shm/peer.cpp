@@ -192,11 +192,6 @@ peer_process::~peer_process()
         munmap(tables_, tables_size);
 }
 
-bool peer_process::gone() const noexcept
-{
-    return line_ != nullptr && line_->broken();
-}
-
 std::byte *peer_process::map(std::uint64_t offset, std::size_t size) const noexcept
 {
     if (offset > arena_size_ || size > arena_size_ - offset || offset % page != 0)

@@ -78,10 +78,14 @@ public:
     bool is_self() const noexcept { return tables_ == nullptr; }
     // Returns true if its private memory and files are accessible without its help.
     bool is_open() const noexcept { return memory_pid_ != 0; }
-    bool gone() const noexcept;
+    bool gone() const noexcept { return line_ != nullptr && line_->broken(); }
     // Like gone(), but without a system call; may return false for a process whose thread cannot report its end.
-    bool dead() const noexcept;
-    const arena_facts &facts() const noexcept;
+    bool dead() const noexcept { return (facts().liveness.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) != 0; }
+    const arena_facts &facts() const noexcept
+    {
+        const auto *tables = reinterpret_cast<const std::byte *>(slots_) - page;
+        return *reinterpret_cast<const arena_facts *>(tables + facts_offset);
+    }
     bool uses_flush() const noexcept { return facts().uses_flush.load(std::memory_order_relaxed) != 0; }
 
     // Maps `size` bytes of the peer's arena. Returns NULL if the range is not inside it.
@@ -98,7 +102,12 @@ public:
         return slot.key.load(std::memory_order_acquire) != 0 &&
                slot.generation.load(std::memory_order_relaxed) == r.generation;
     }
-    void mark_unsynced(const remote_region &r) const noexcept;
+    void mark_unsynced(const remote_region &r) const noexcept
+    {
+        std::atomic<std::uint32_t> &word = slots_[r.slot].unsynced;
+        if (word.load(std::memory_order_relaxed) == 0)
+            word.store(1, std::memory_order_relaxed);
+    }
 
     // Copy between the memory of the peer and local memory, through the kernel.
     copy_result write(std::uint64_t to, std::span<const iovec> from) const noexcept;
@@ -132,17 +141,6 @@ private:
     std::unordered_map<std::uint32_t, mapped> mappings_ GUARDED_BY(mutex_);
 };
 
-inline const arena_facts &peer_process::facts() const noexcept
-{
-    const auto *tables = reinterpret_cast<const std::byte *>(slots_) - page;
-    return *reinterpret_cast<const arena_facts *>(tables + facts_offset);
-}
-
-inline bool peer_process::dead() const noexcept
-{
-    return (facts().liveness.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED) != 0;
-}
-
 inline bool peer_process::find(std::uint32_t key, std::uint64_t domain, std::uint64_t own_domain, int access,
         std::uint64_t va, std::uint64_t bytes, remote_region &out) const noexcept
 {
@@ -164,13 +162,6 @@ inline bool peer_process::find(std::uint32_t key, std::uint64_t domain, std::uin
     out.region_length = length;
     out.address = out.region_address + (va - base);
     return true;
-}
-
-inline void peer_process::mark_unsynced(const remote_region &r) const noexcept
-{
-    std::atomic<std::uint32_t> &word = slots_[r.slot].unsynced;
-    if (word.load(std::memory_order_relaxed) == 0)
-        word.store(1, std::memory_order_relaxed);
 }
 
 } // namespace softrdma

@@ -32,12 +32,6 @@ static std::span<std::byte> bulk_memory()
     return {memory.get(), max_bulk};
 }
 
-bool tcp_conn::congested()
-{
-    const lock_guard lock(mutex_);
-    return blocked_;
-}
-
 std::size_t tcp_conn::send_space()
 {
     return tcp_socket::send_space(fd_.get());
@@ -77,12 +71,6 @@ void tcp_conn::push()
     const lock_guard lock(mutex_);
     if (!closed_ && !lost() && !blocked_ && !push_output())
         wait_for_send_space();
-}
-
-bool tcp_conn::push_output()
-{
-    iovec waiting{};
-    return output_.empty() || send({&waiting, 1});
 }
 
 // Sends the waiting output, which becomes the first iovec, and the others; stores what cannot be sent yet.
@@ -136,12 +124,6 @@ void tcp_conn::keep(std::span<const iovec> segments, std::size_t already_sent) n
         shutdown(fd_.get(), SHUT_RDWR);
 }
 
-void tcp_conn::wait_for_send_space()
-{
-    blocked_ = true;
-    update_watch();
-}
-
 void tcp_conn::flush_output()
 {
     std::shared_ptr<packet_receiver> released; // released after the lock
@@ -158,12 +140,6 @@ void tcp_conn::flush_output()
     }
     if (const auto receiver = bound())
         receiver->path_writable();
-}
-
-std::shared_ptr<packet_receiver> tcp_conn::bound()
-{
-    const lock_guard lock(mutex_);
-    return receiver_;
 }
 
 poll_result tcp_conn::ready(std::uint32_t events)

@@ -50,7 +50,11 @@ public:
     }
     void transmit(const packet &header, std::span<const iovec> payload, bool more) override;
     void push() override;
-    bool congested() override;
+    bool congested() override
+    {
+        const lock_guard lock(mutex_);
+        return blocked_;
+    }
     std::size_t send_space() override;
     void start_timer(std::chrono::microseconds delay) override;
     void start_response_timer(std::chrono::microseconds delay) override;
@@ -68,7 +72,11 @@ public:
     int fd() const noexcept { return fd_.get(); }
     // Sets the receiver of packets for that queue pair number; NULL for none.
     void bind(std::shared_ptr<packet_receiver> receiver, std::uint32_t local_qpn);
-    std::shared_ptr<packet_receiver> bound();
+    std::shared_ptr<packet_receiver> bound()
+    {
+        const lock_guard lock(mutex_);
+        return receiver_;
+    }
     void hold(); // while held, no input is read, because the queue pair is not ready for it
     void unhold();
     void send_control(opcode op, std::span<const std::byte> payload); // a packet that does not belong to the queue pair
@@ -83,9 +91,17 @@ private:
     bool serve(std::uint32_t events) REQUIRES(read_mutex_); // whether input was found
     void update_watch() REQUIRES(mutex_);
     // Both return true when the output buffer is empty.
-    bool push_output() REQUIRES(mutex_);
+    bool push_output() REQUIRES(mutex_)
+    {
+        iovec waiting{};
+        return output_.empty() || send({&waiting, 1});
+    }
     bool send(std::span<iovec> segments) REQUIRES(mutex_);
-    void wait_for_send_space() REQUIRES(mutex_);
+    void wait_for_send_space() REQUIRES(mutex_)
+    {
+        blocked_ = true;
+        update_watch();
+    }
     void keep(std::span<const iovec> segments, std::size_t already_sent) noexcept REQUIRES(mutex_);
     void flush_output();
     void finish_connecting();

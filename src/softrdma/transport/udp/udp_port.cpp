@@ -155,12 +155,6 @@ bool udp_port::release(std::uint32_t number)
     return std::ranges::find(used_, true) == used_.end();
 }
 
-void udp_port::listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver)
-{
-    const lock_guard lock(reading_);
-    receivers_[number % numbers].swap(receiver); // the former one is released after the lock
-}
-
 bool udp_port::send(const datagram &d, const datagram_route &route, std::span<const iovec> payload)
 {
     const auto outcome = tx_->send(d, route, payload);
@@ -311,12 +305,6 @@ void udp_port::forward(std::span<const std::byte> bytes, msghdr &message)
             !find_destination(message, destination))
         return;
     deliver(d, header_of(source, destination, packet_size(d)));
-}
-
-void udp_port::deliver(const datagram &d, const network_header &header)
-{
-    if (const auto &receiver = receivers_[d.dest_qpn % numbers]; receiver != nullptr)
-        receiver->arrived(d, header);
 }
 
 namespace

@@ -28,7 +28,11 @@ public:
 
     std::uint32_t reserve();            // 0 if none is left
     bool release(std::uint32_t number); // true if that was the last number in use
-    void listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver);
+    void listen(std::uint32_t number, std::shared_ptr<datagram_receiver> receiver)
+    {
+        const lock_guard lock(reading_);
+        receivers_[number % numbers].swap(receiver); // the former one is released after the lock
+    }
     bool send(const datagram &d, const datagram_route &route, std::span<const iovec> payload);
     void close();
 
@@ -52,7 +56,11 @@ private:
     void forward(std::span<const std::byte> bytes, msghdr &message) REQUIRES(reading_);
     bool empty_rings() REQUIRES(reading_);
     bool empty(datagram_peer &peer, std::size_t max_count, bool &any) REQUIRES(reading_);
-    void deliver(const datagram &d, const network_header &header) REQUIRES(reading_);
+    void deliver(const datagram &d, const network_header &header) REQUIRES(reading_)
+    {
+        if (const auto &receiver = receivers_[d.dest_qpn % numbers]; receiver != nullptr)
+            receiver->arrived(d, header);
+    }
 
     const int family_;
     process::watched_fd socket_;
