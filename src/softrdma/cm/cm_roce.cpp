@@ -16,10 +16,7 @@
 #include <thread>
 #include <utility>
 
-namespace softrdma::cm
-{
-
-namespace over_roce
+namespace softrdma::cm::over_roce
 {
 
 namespace
@@ -74,9 +71,7 @@ void leave()
 
 } // namespace
 
-} // namespace over_roce
-
-bool over_roce::open()
+bool open()
 {
     {
         const lock_guard guard(lock());
@@ -108,7 +103,7 @@ bool over_roce::open()
     return r.port != nullptr;
 }
 
-int over_roce::listen(cm_id &id)
+int listen(cm_id &id)
 {
     sockaddr_storage &address = id.route.addr.src_storage;
     const bool is_any = detail::is_wildcard(&id.route.addr.src_addr);
@@ -157,14 +152,14 @@ int over_roce::listen(cm_id &id)
     return 0;
 }
 
-void over_roce::stop_listening(cm_id &id)
+void stop_listening(cm_id &id)
 {
     if (id.service != nullptr)
         id.service->listener = 0;
     id.service.reset();
 }
 
-int over_roce::request(cm_id &id)
+int request(cm_id &id)
 {
     const auto &addresses = id.route.addr.addr.ibaddr;
     const auto source = std::bit_cast<network_address>(addresses.sgid);
@@ -203,13 +198,13 @@ int over_roce::request(cm_id &id)
     return 0;
 }
 
-void over_roce::adopt_path(cm_id &id)
+void adopt_path(cm_id &id)
 {
     id.path_mtu = roce_connect::max_path_mtu(detail::address_of_peer(id).grh.sgid_index);
     id.path_ack_timeout = roce_connect::usual_ack_timeout;
 }
 
-int over_roce::join(cm_id &id)
+int join(cm_id &id)
 {
     const auto qp = id.local_qp.lock();
     if (qp == nullptr)
@@ -220,14 +215,11 @@ int over_roce::join(cm_id &id)
     return error;
 }
 
-void over_roce::leave(cm_id &id)
+void leave(cm_id &id)
 {
     if (const auto qp = id.link == nullptr ? nullptr : id.local_qp.lock(); qp != nullptr)
         roce_connect::leave(*qp);
 }
-
-namespace over_roce
-{
 
 namespace
 {
@@ -310,9 +302,7 @@ bool start_opening()
 
 } // namespace
 
-} // namespace over_roce
-
-void over_roce::probe(cm_id &id)
+void probe(cm_id &id)
 {
     if (!roce_connect::follows_rejection() || detail::is_datagram(id))
         return;
@@ -324,7 +314,7 @@ void over_roce::probe(cm_id &id)
         host->second = {now, roce::probe(id.route.addr.src_storage, id.route.addr.dst_storage)};
 }
 
-bool over_roce::follow_rejection(cm_id &id)
+bool follow_rejection(cm_id &id)
 {
     if (!roce_connect::follows_rejection() || detail::is_datagram(id))
         return false;
@@ -344,7 +334,7 @@ bool over_roce::follow_rejection(cm_id &id)
     return false;
 }
 
-void over_roce::reply(cm_id &id)
+void reply(cm_id &id)
 {
     cm_mad m = parameters_of(id);
     if (detail::is_datagram(id)) {
@@ -357,7 +347,7 @@ void over_roce::reply(cm_id &id)
     update_timer(*id.link);
 }
 
-void over_roce::ready(cm_id &id)
+void ready(cm_id &id)
 {
     if (id.link->exchange.is_of_own_device())
         roce_connect::group_packets(id.local.qpn);
@@ -365,25 +355,25 @@ void over_roce::ready(cm_id &id)
     update_timer(*id.link);
 }
 
-void over_roce::reject(cm_id &id, const cm_rejection &rejection)
+void reject(cm_id &id, const cm_rejection &rejection)
 {
     id.link->exchange.reject(static_cast<std::uint16_t>(rejection.reason), rejection.data);
     update_timer(*id.link);
 }
 
-void over_roce::disconnect(cm_id &id)
+void disconnect(cm_id &id)
 {
     id.link->exchange.disconnect(clock::now());
     update_timer(*id.link);
 }
 
-void over_roce::confirm_disconnect(cm_id &id)
+void confirm_disconnect(cm_id &id)
 {
     id.link->exchange.confirm_disconnect();
     update_timer_or_forget(*id.link);
 }
 
-void over_roce::abandon(cm_id &id)
+void abandon(cm_id &id)
 {
     const auto link = std::exchange(id.link, nullptr);
     link->id = 0;
@@ -391,4 +381,4 @@ void over_roce::abandon(cm_id &id)
     update_timer_or_forget(*link);
 }
 
-} // namespace softrdma::cm
+} // namespace softrdma::cm::over_roce

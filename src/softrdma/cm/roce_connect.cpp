@@ -38,60 +38,6 @@ void drop(const std::shared_ptr<roce::connection> &c)
         c->bind(nullptr);
 }
 
-} // namespace
-
-bool is_selected()
-{
-    return config::is(config::setting::transport, config::transport_word::roce);
-}
-
-bool follows_rejection()
-{
-    return config::is(config::setting::transport, config::transport_word::automatic) &&
-           !config::is(config::setting::roce, config::roce_word::off);
-}
-
-bool is_accepted()
-{
-    return config::is(config::setting::transport, config::transport_word::automatic) &&
-           config::is(config::setting::roce, config::roce_word::listen);
-}
-
-ibv_mtu max_path_mtu(std::size_t gid_index)
-{
-    const auto &table = gid_table();
-    const std::uint32_t max = gid_index >= table.size() ? 0 : roce::max_mtu(table[gid_index].interface);
-    ibv_mtu mtu = IBV_MTU_4096;
-    while (mtu > IBV_MTU_256 && bytes_of(mtu) > max)
-        mtu = static_cast<ibv_mtu>(mtu - 1);
-    return mtu;
-}
-
-std::unique_ptr<datagram_path> open_datagram_path()
-{
-    return start_event_loop() == nullptr ? nullptr : roce::open_datagram_path();
-}
-
-std::uint32_t reserve_number()
-{
-    if (start_event_loop() == nullptr)
-        return 0;
-    const auto port = roce::port::open();
-    const std::uint32_t number = port == nullptr ? 0 : port->reserve_number();
-    if (port != nullptr && number == 0)
-        errno = ENOMEM;
-    return number;
-}
-
-void release_number(std::uint32_t number)
-{
-    if (const auto port = roce::port::get(); port != nullptr)
-        drop(port->release_number(number));
-}
-
-namespace
-{
-
 // Returns EINVAL if no path can have these attributes, or 0. The mask contains IBV_QP_AV.
 int check(const ibv_qp_attr &attr, int mask)
 {
@@ -154,6 +100,55 @@ void disconnect(queue_pair &qp)
 }
 
 } // namespace
+
+bool is_selected()
+{
+    return config::is(config::setting::transport, config::transport_word::roce);
+}
+
+bool follows_rejection()
+{
+    return config::is(config::setting::transport, config::transport_word::automatic) &&
+           !config::is(config::setting::roce, config::roce_word::off);
+}
+
+bool is_accepted()
+{
+    return config::is(config::setting::transport, config::transport_word::automatic) &&
+           config::is(config::setting::roce, config::roce_word::listen);
+}
+
+ibv_mtu max_path_mtu(std::size_t gid_index)
+{
+    const auto &table = gid_table();
+    const std::uint32_t max = gid_index >= table.size() ? 0 : roce::max_mtu(table[gid_index].interface);
+    ibv_mtu mtu = IBV_MTU_4096;
+    while (mtu > IBV_MTU_256 && bytes_of(mtu) > max)
+        mtu = static_cast<ibv_mtu>(mtu - 1);
+    return mtu;
+}
+
+std::unique_ptr<datagram_path> open_datagram_path()
+{
+    return start_event_loop() == nullptr ? nullptr : roce::open_datagram_path();
+}
+
+std::uint32_t reserve_number()
+{
+    if (start_event_loop() == nullptr)
+        return 0;
+    const auto port = roce::port::open();
+    const std::uint32_t number = port == nullptr ? 0 : port->reserve_number();
+    if (port != nullptr && number == 0)
+        errno = ENOMEM;
+    return number;
+}
+
+void release_number(std::uint32_t number)
+{
+    if (const auto port = roce::port::get(); port != nullptr)
+        drop(port->release_number(number));
+}
 
 void group_packets(std::uint32_t number)
 {
