@@ -23,10 +23,18 @@ constexpr std::uint32_t packet_rate = 16; // IBV_RATE_100_GBPS
 constexpr std::size_t alternate_path_size = 44;
 constexpr std::size_t additional_info_size = 72;
 
-constexpr std::size_t receipt_field_size = 222;
-constexpr std::size_t ready_field_size = 224;
-constexpr std::size_t disconnect_field_size = 220;
 constexpr std::size_t path_request_field_size = 168;
+
+// Bytes of private data in each message.
+constexpr struct {
+    cm_attribute attribute;
+    std::size_t size;
+} field_sizes[] = {{cm_attribute::request, request_field_size}, {cm_attribute::receipt, 222},
+        {cm_attribute::reject, reject_private_size}, {cm_attribute::reply, reply_private_size},
+        {cm_attribute::ready, 224}, {cm_attribute::disconnect_request, 220}, {cm_attribute::disconnect_reply, 224},
+        {cm_attribute::load_alternate_path, path_request_field_size},
+        {cm_attribute::alternate_path_reply, reject_private_size}, {cm_attribute::resolve_request, resolve_field_size},
+        {cm_attribute::resolve_reply, resolve_reply_private_size}};
 
 // Writes a number of 24 bits and the byte after it.
 void put_24(byte_writer &w, std::uint32_t number, unsigned last = 0) noexcept
@@ -161,29 +169,8 @@ void put_rejection(byte_writer &w, const cm_mad &m) noexcept
 
 std::size_t field_size(cm_attribute attribute) noexcept
 {
-    switch (attribute) {
-    case cm_attribute::request:
-        return request_field_size;
-    case cm_attribute::receipt:
-        return receipt_field_size;
-    case cm_attribute::reject:
-    case cm_attribute::alternate_path_reply:
-        return reject_private_size;
-    case cm_attribute::reply:
-        return reply_private_size;
-    case cm_attribute::ready:
-    case cm_attribute::disconnect_reply:
-        return ready_field_size;
-    case cm_attribute::disconnect_request:
-        return disconnect_field_size;
-    case cm_attribute::load_alternate_path:
-        return path_request_field_size;
-    case cm_attribute::resolve_request:
-        return resolve_field_size;
-    case cm_attribute::resolve_reply:
-        return resolve_reply_private_size;
-    }
-    return 0;
+    const auto *found = std::ranges::find_if(field_sizes, [&](const auto &f) { return f.attribute == attribute; });
+    return found == std::end(field_sizes) ? 0 : found->size;
 }
 
 } // namespace
