@@ -92,18 +92,13 @@ UNSUPPORTED_SINCE(int, ibv_qp_attach_comp_cntr, EOPNOTSUPP, ibv_qp *, void *, vo
 namespace softrdma::abi
 {
 
-static int unsupported_operation()
-{
-    return fail_with(EOPNOTSUPP, EOPNOTSUPP);
-}
-
 // Table with more words than the structure in any libibverbs: a bit mask of unsupported ioctls, flags and operations.
 using operation = int (*)();
 constexpr std::size_t private_words = 512;
 
 static constexpr std::array<operation, private_words> unsupported_operations = [] {
     std::array<operation, private_words> all{};
-    all.fill(unsupported_operation);
+    all.fill([] { return fail_with(EOPNOTSUPP, EOPNOTSUPP); });
     return all;
 }();
 

@@ -268,22 +268,12 @@ ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *qp)
 namespace
 {
 
-// These functions replace those of verbs/ in a child of fork().
+// Replaces the functions of verbs/ that post in a child of fork().
 template<typename Object, typename Request>
 int reject_post(Object *, Request *wr, Request **bad)
 {
     *bad = wr;
     return errno = ENODEV;
-}
-
-int reject_poll(ibv_cq *, int, ibv_wc *)
-{
-    return fail_with(-1, ENODEV);
-}
-
-int reject_notify(ibv_cq *, int)
-{
-    return ENODEV;
 }
 
 int query_device_ex(ibv_context *, const ibv_query_device_ex_input *input, ibv_device_attr_ex *attr, std::size_t size)
@@ -299,11 +289,6 @@ int query_device_ex(ibv_context *, const ibv_query_device_ex_input *input, ibv_d
     full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
     memcpy(attr, &full, std::min(size, sizeof(full)));
     return 0;
-}
-
-int advise_mr(ibv_pd *pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge *ranges, std::uint32_t count)
-{
-    return abi::usable(pd->context) ? advise_regions(pd, advice, flags, {ranges, count}) : ENODEV;
 }
 
 int check_extended(const ibv_qp_init_attr_ex &attr) noexcept
@@ -342,11 +327,6 @@ ibv_qp *create_extended(ibv_qp_init_attr_ex &attr, bool managed)
     return fail_with(nullptr, ENOMEM);
 }
 
-ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attr)
-{
-    return abi::usable(context) ? create_extended(*attr, false) : nullptr;
-}
-
 } // namespace
 
 namespace softrdma::abi
@@ -369,8 +349,8 @@ void install_data_path(ibv_context_ops &ops) noexcept
 
 void reject_data_path(ibv_context_ops &ops) noexcept
 {
-    ops.poll_cq = reject_poll;
-    ops.req_notify_cq = reject_notify;
+    ops.poll_cq = [](auto...) { return fail_with(-1, ENODEV); };
+    ops.req_notify_cq = [](auto...) { return ENODEV; };
     ops.post_send = reject_post;
     ops.post_recv = reject_post;
     ops.post_srq_recv = reject_post;
@@ -380,8 +360,12 @@ void install_extended(verbs_context &verbs) noexcept
 {
     verbs.query_device_ex = query_device_ex;
     verbs.query_port = query_port;
-    verbs.create_qp_ex = create_qp_ex;
-    verbs.advise_mr = advise_mr;
+    verbs.create_qp_ex = [](auto *context, auto *attr) {
+        return abi::usable(context) ? create_extended(*attr, false) : nullptr;
+    };
+    verbs.advise_mr = [](auto *pd, auto advice, auto flags, auto *ranges, auto count) {
+        return abi::usable(pd->context) ? advise_regions(pd, advice, flags, {ranges, count}) : ENODEV;
+    };
     verbs.create_cq_ex = create_cq_ex;
     verbs.alloc_td = alloc_td;
     verbs.dealloc_td = dealloc_td;

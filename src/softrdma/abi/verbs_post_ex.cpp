@@ -43,12 +43,7 @@ int complete(ibv_qp_ex *qp)
     return error;
 }
 
-void abort_batch(ibv_qp_ex *qp)
-{
-    batch_of(qp).unlock();
-}
-
-void send(ibv_qp_ex *qp)
+void send_message(ibv_qp_ex *qp)
 {
     add(qp, IBV_WR_SEND);
 }
@@ -56,16 +51,6 @@ void send(ibv_qp_ex *qp)
 void send_imm(ibv_qp_ex *qp, __be32 imm)
 {
     add(qp, IBV_WR_SEND_WITH_IMM).imm_data = imm;
-}
-
-void send_inv(ibv_qp_ex *qp, std::uint32_t rkey)
-{
-    add(qp, IBV_WR_SEND_WITH_INV).rkey = rkey;
-}
-
-void local_inv(ibv_qp_ex *qp, std::uint32_t rkey)
-{
-    add(qp, IBV_WR_LOCAL_INV).rkey = rkey;
 }
 
 void bind_mw(ibv_qp_ex *qp, ibv_mw *mw, std::uint32_t rkey, const ibv_mw_bind_info *info)
@@ -88,56 +73,10 @@ void send_datagram_imm(ibv_qp_ex *qp, __be32 imm)
     w.set_ud(nullptr, 0, 0);
 }
 
-void set_ud_addr(ibv_qp_ex *qp, ibv_ah *ah, std::uint32_t remote_qpn, std::uint32_t remote_qkey)
-{
-    batch_of(qp).set_ud(ah, remote_qpn, remote_qkey);
-}
-
-void rdma_read(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr)
-{
-    add_remote(qp, IBV_WR_RDMA_READ, rkey, remote_addr);
-}
-
-void rdma_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr)
-{
-    add_remote(qp, IBV_WR_RDMA_WRITE, rkey, remote_addr);
-}
-
-void rdma_write_imm(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, __be32 imm)
-{
-    add_remote(qp, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr).imm_data = imm;
-}
-
-void atomic_cmp_swp(
-        ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t compare, std::uint64_t swap)
-{
-    add_remote(qp, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr).args.atomic = {compare, swap};
-}
-
-void atomic_fetch_add(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t value)
-{
-    add_remote(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr).args.atomic = {value, 0};
-}
-
-void set_inline_data_list(ibv_qp_ex *qp, std::size_t count, const ibv_data_buf *segments)
-{
-    batch_of(qp).set_inline({segments, count});
-}
-
 void set_inline_data(ibv_qp_ex *qp, void *addr, std::size_t length)
 {
     const ibv_data_buf segment{addr, length};
-    set_inline_data_list(qp, 1, &segment);
-}
-
-void set_sge_list(ibv_qp_ex *qp, std::size_t count, const ibv_sge *segments)
-{
-    batch_of(qp).set_sges({segments, count});
-}
-
-void set_sge(ibv_qp_ex *qp, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length)
-{
-    batch_of(qp).set_sge(addr, length, lkey);
+    batch_of(qp).set_inline({&segment, 1});
 }
 
 void atomic_write(ibv_qp_ex *qp, std::uint32_t rkey, std::uint64_t remote_addr, const void *word)
@@ -184,28 +123,39 @@ void install_post_ex(qp_object &qp, std::uint64_t ops)
         context_of(qp.verbs()->context).memory.uses_flush().store(1, std::memory_order_relaxed);
     qp.wr_start = start;
     qp.wr_complete = complete;
-    qp.wr_abort = abort_batch;
-    qp.wr_set_sge = set_sge;
-    qp.wr_set_sge_list = set_sge_list;
+    qp.wr_abort = [](auto *of) { batch_of(of).unlock(); };
+    qp.wr_set_sge = [](auto *of, auto lkey, auto addr, auto length) { batch_of(of).set_sge(addr, length, lkey); };
+    qp.wr_set_sge_list = [](auto *of, auto count, auto *list) { batch_of(of).set_sges({list, count}); };
     qp.wr_set_inline_data = set_inline_data;
-    qp.wr_set_inline_data_list = set_inline_data_list;
+    qp.wr_set_inline_data_list = [](auto *of, auto count, auto *list) { batch_of(of).set_inline({list, count}); };
     const auto offer = [ops](std::uint64_t op, auto &member, auto function) {
         if ((ops & op) != 0)
             member = function;
     };
     const bool datagrams = sends_datagrams(qp.verbs());
     if (datagrams)
-        qp.wr_set_ud_addr = set_ud_addr;
-    offer(IBV_QP_EX_WITH_SEND, qp.wr_send, datagrams ? send_datagram : send);
+        qp.wr_set_ud_addr = [](auto *of, auto *ah, auto qpn, auto qkey) { batch_of(of).set_ud(ah, qpn, qkey); };
+    offer(IBV_QP_EX_WITH_SEND, qp.wr_send, datagrams ? send_datagram : send_message);
     offer(IBV_QP_EX_WITH_SEND_WITH_IMM, qp.wr_send_imm, datagrams ? send_datagram_imm : send_imm);
-    offer(IBV_QP_EX_WITH_RDMA_READ, qp.wr_rdma_read, rdma_read);
-    offer(IBV_QP_EX_WITH_RDMA_WRITE, qp.wr_rdma_write, rdma_write);
-    offer(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, qp.wr_rdma_write_imm, rdma_write_imm);
-    offer(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, qp.wr_atomic_cmp_swp, atomic_cmp_swp);
-    offer(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, qp.wr_atomic_fetch_add, atomic_fetch_add);
+    offer(IBV_QP_EX_WITH_RDMA_READ, qp.wr_rdma_read,
+            [](auto *of, auto... range) { add_remote(of, IBV_WR_RDMA_READ, range...); });
+    offer(IBV_QP_EX_WITH_RDMA_WRITE, qp.wr_rdma_write,
+            [](auto *of, auto... range) { add_remote(of, IBV_WR_RDMA_WRITE, range...); });
+    offer(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, qp.wr_rdma_write_imm, [](auto *of, auto rkey, auto addr, auto imm) {
+        add_remote(of, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr).imm_data = imm;
+    });
+    offer(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, qp.wr_atomic_cmp_swp,
+            [](auto *of, auto rkey, auto addr, auto compare, auto swap) {
+                add_remote(of, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr).args.atomic = {compare, swap};
+            });
+    offer(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, qp.wr_atomic_fetch_add, [](auto *of, auto rkey, auto addr, auto value) {
+        add_remote(of, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr).args.atomic = {value, 0};
+    });
     offer(IBV_QP_EX_WITH_BIND_MW, qp.wr_bind_mw, bind_mw);
-    offer(IBV_QP_EX_WITH_LOCAL_INV, qp.wr_local_inv, local_inv);
-    offer(IBV_QP_EX_WITH_SEND_WITH_INV, qp.wr_send_inv, send_inv);
+    offer(IBV_QP_EX_WITH_LOCAL_INV, qp.wr_local_inv,
+            [](auto *of, auto rkey) { add(of, IBV_WR_LOCAL_INV).rkey = rkey; });
+    offer(IBV_QP_EX_WITH_SEND_WITH_INV, qp.wr_send_inv,
+            [](auto *of, auto rkey) { add(of, IBV_WR_SEND_WITH_INV).rkey = rkey; });
     offer(native::send_op_atomic_write, qp.wr_atomic_write, atomic_write);
     offer(native::send_op_flush, native::wr_flush_of(qp), flush);
 }
