@@ -47,24 +47,10 @@ open_port &the_port()
 
 } // namespace
 
-// Buffers for one recvmmsg() call.
-struct port::arrivals {
-    void prepare() noexcept
-    {
-        for (std::size_t i = 0; i < expected; ++i) {
-            segments[i] = {bytes[i].data(), bytes[i].size()};
-            messages[i].msg_hdr = message_of({&segments[i], 1}, control[i], &from[i]);
-        }
-    }
-
+struct port::arrivals : message_batch<batch, max_path_mtu + max_overhead> {
     // Number of messages of the next call. The kernel checks the socket once more if fewer have arrived, which delays
     // a single packet, so the number grows only while packets are waiting.
     std::size_t expected = 1;
-    std::array<std::array<std::byte, max_path_mtu + max_overhead>, batch> bytes;
-    std::array<iovec, batch> segments;
-    std::array<sockaddr_storage, batch> from;
-    std::array<control_data, batch> control;
-    std::array<mmsghdr, batch> messages;
 };
 
 port::port(std::shared_ptr<shared_sockets> sockets)
@@ -225,21 +211,11 @@ poll_result port::ready(std::uint32_t)
 bool port::receive()
 {
     arrivals &a = *arrivals_;
-    a.prepare();
-    int count = 0;
-    if (a.expected == 1) {
-        const ssize_t size = recvmsg(sockets_->socket(), &a.messages[0].msg_hdr, MSG_DONTWAIT);
-        a.messages[0].msg_len = static_cast<unsigned>(size);
-        count = size >= 0 ? 1 : 0;
-    } else {
-        count = recvmmsg(
-                sockets_->socket(), a.messages.data(), static_cast<unsigned>(a.expected), MSG_DONTWAIT, nullptr);
-    }
-    a.expected = count == static_cast<int>(a.expected) ? std::min(2 * a.expected, batch) : 1;
-    for (int i = 0; i < count; ++i) {
-        mmsghdr &m = a.messages[static_cast<std::size_t>(i)];
-        if ((m.msg_hdr.msg_flags & MSG_TRUNC) == 0) // a longer packet is invalid
-            accept({static_cast<const std::byte *>(m.msg_hdr.msg_iov->iov_base), m.msg_len}, m.msg_hdr);
+    const std::size_t count = a.receive(sockets_->socket(), a.expected);
+    a.expected = count == a.expected ? std::min(2 * a.expected, batch) : 1;
+    for (std::size_t i = 0; i < count; ++i) {
+        if (a.is_whole(i)) // a longer packet is invalid
+            accept(a.bytes(i), a.header(i));
     }
     for (const auto &c : std::exchange(served_, {}))
         c->received_all();

@@ -30,6 +30,36 @@ msghdr message_of(std::span<iovec> parts, Control &control, sockaddr_storage *en
             .msg_flags = 0};
 }
 
+// Buffers for messages of at most `Size` bytes that one call receives.
+template<std::size_t Count, std::size_t Size>
+class message_batch
+{
+public:
+    message_batch() noexcept
+    {
+        for (std::size_t i = 0; i < Count; ++i)
+            segments_[i] = {bytes_[i].data(), Size};
+    }
+    // Returns the number of messages that were received, at most `count`.
+    std::size_t receive(int socket, std::size_t count) noexcept
+    {
+        for (std::size_t i = 0; i < count; ++i)
+            messages_[i].msg_hdr = message_of({&segments_[i], 1}, control_[i], &from_[i]);
+        const int n = recvmmsg(socket, messages_.data(), static_cast<unsigned>(count), MSG_DONTWAIT, nullptr);
+        return n < 0 ? 0 : static_cast<std::size_t>(n);
+    }
+    bool is_whole(std::size_t i) const noexcept { return (messages_[i].msg_hdr.msg_flags & MSG_TRUNC) == 0; }
+    std::span<const std::byte> bytes(std::size_t i) const noexcept { return {bytes_[i].data(), messages_[i].msg_len}; }
+    msghdr &header(std::size_t i) noexcept { return messages_[i].msg_hdr; }
+
+private:
+    std::array<std::array<std::byte, Size>, Count> bytes_;
+    std::array<iovec, Count> segments_;
+    std::array<sockaddr_storage, Count> from_;
+    std::array<control_data, Count> control_;
+    std::array<mmsghdr, Count> messages_;
+};
+
 // Converts an address to the form that a socket of that family uses: an IPv6 socket uses mapped IPv4 addresses.
 socklen_t end_at(int family, const network_address &address, unsigned interface, std::uint16_t port,
         sockaddr_storage &end) noexcept;

@@ -27,25 +27,7 @@ static void set(int fd, int level, int option, const T &value)
     setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// Buffers for one recvmmsg() call.
-struct udp_port::arrivals {
-    arrivals() noexcept
-    {
-        for (std::size_t i = 0; i < batch; ++i)
-            segments[i] = {bytes[i].data(), bytes[i].size()};
-    }
-    void prepare() noexcept
-    {
-        for (std::size_t i = 0; i < batch; ++i) {
-            messages[i].msg_hdr = message_of({&segments[i], 1}, control[i], &from[i]);
-        }
-    }
-
-    std::array<std::array<std::byte, max_datagram>, batch> bytes;
-    std::array<iovec, batch> segments;
-    std::array<sockaddr_storage, batch> from;
-    std::array<control_data, batch> control;
-    std::array<mmsghdr, batch> messages;
+struct udp_port::arrivals : message_batch<batch, max_datagram> {
 };
 
 udp_port::udp_port(int family) noexcept : family_(family) {}
@@ -283,12 +265,10 @@ bool udp_port::empty(datagram_peer &peer, std::size_t max_count, bool &any)
 bool udp_port::receive_packets()
 {
     arrivals &a = *arrivals_;
-    a.prepare();
-    const int count = recvmmsg(socket_.get(), a.messages.data(), batch, MSG_DONTWAIT, nullptr);
-    for (int i = 0; i < count; ++i) {
-        mmsghdr &m = a.messages[static_cast<std::size_t>(i)];
-        if ((m.msg_hdr.msg_flags & MSG_TRUNC) == 0) // a longer datagram is invalid
-            forward({static_cast<const std::byte *>(m.msg_hdr.msg_iov->iov_base), m.msg_len}, m.msg_hdr);
+    const std::size_t count = a.receive(socket_.get(), batch);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (a.is_whole(i)) // a longer datagram is invalid
+            forward(a.bytes(i), a.header(i));
     }
     return count > 0;
 }
