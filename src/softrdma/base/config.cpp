@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <unistd.h>
 
 namespace softrdma::config
@@ -150,6 +150,13 @@ const parsed &all()
 const char *name(setting s) noexcept
 {
     return name_in_use(entry_of(s));
+}
+
+bool parse_number(std::string_view text, std::uint64_t &value) noexcept
+{
+    const char *const end = text.data() + text.size();
+    const auto [last, error] = std::from_chars(text.data(), end, value);
+    return error == std::errc{} && last == end;
 }
 
 int value(setting s)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 // Settings from the environment, SOFTRDMA_*, of device and launcher. An absent or empty variable has its default.
 namespace softrdma::config
 {
@@ -85,6 +88,7 @@ bool is(setting s, Word word)
 }
 
 const char *name(setting s) noexcept;
+bool parse_number(std::string_view text, std::uint64_t &value) noexcept; // false unless it is a decimal number
 
 void check();          // prints one line and exits with code 2 if a setting has an invalid value
 void report_unknown(); // prints a line for each variable SOFTRDMA_* that is not a setting

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fault/parse.hpp"
+#include "base/config.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,47 +17,26 @@ struct keyword {
     Value value;
 };
 
-constexpr keyword<action> actions[] = {
-        {"status", action::status},
-        {"drop", action::drop},
-        {"delay", action::delay},
-        {"rnr", action::rnr},
-        {"disconnect", action::disconnect},
-        {"late", action::late},
-        {"duplicate", action::duplicate},
-        {"reject", action::reject},
-        {"unreachable", action::unreachable},
-        {"overflow", action::overflow},
-};
+constexpr keyword<action> actions[] = {{"status", action::status}, {"drop", action::drop}, {"delay", action::delay},
+        {"rnr", action::rnr}, {"disconnect", action::disconnect}, {"late", action::late},
+        {"duplicate", action::duplicate}, {"reject", action::reject}, {"unreachable", action::unreachable},
+        {"overflow", action::overflow}};
 
-constexpr keyword<ibv_wc_status> statuses[] = {
-        {"loc_len", IBV_WC_LOC_LEN_ERR},
-        {"loc_qp_op", IBV_WC_LOC_QP_OP_ERR},
-        {"loc_prot", IBV_WC_LOC_PROT_ERR},
-        {"rem_inv_req", IBV_WC_REM_INV_REQ_ERR},
-        {"rem_access", IBV_WC_REM_ACCESS_ERR},
-        {"rem_op", IBV_WC_REM_OP_ERR},
-        {"retry_exc", IBV_WC_RETRY_EXC_ERR},
-        {"rnr_retry_exc", IBV_WC_RNR_RETRY_EXC_ERR},
-        {"fatal", IBV_WC_FATAL_ERR},
-};
+constexpr keyword<ibv_wc_status> statuses[] = {{"loc_len", IBV_WC_LOC_LEN_ERR}, {"loc_qp_op", IBV_WC_LOC_QP_OP_ERR},
+        {"loc_prot", IBV_WC_LOC_PROT_ERR}, {"rem_inv_req", IBV_WC_REM_INV_REQ_ERR},
+        {"rem_access", IBV_WC_REM_ACCESS_ERR}, {"rem_op", IBV_WC_REM_OP_ERR}, {"retry_exc", IBV_WC_RETRY_EXC_ERR},
+        {"rnr_retry_exc", IBV_WC_RNR_RETRY_EXC_ERR}, {"fatal", IBV_WC_FATAL_ERR}};
 
 constexpr unsigned bit(int opcode) noexcept
 {
     return 1u << opcode;
 }
 
-constexpr keyword<unsigned> operations[] = {
-        {"write", bit(IBV_WR_RDMA_WRITE)},
-        {"write_imm", bit(IBV_WR_RDMA_WRITE_WITH_IMM)},
-        {"send", bit(IBV_WR_SEND)},
-        {"send_imm", bit(IBV_WR_SEND_WITH_IMM)},
-        {"read", bit(IBV_WR_RDMA_READ)},
-        {"compare_swap", bit(IBV_WR_ATOMIC_CMP_AND_SWP)},
-        {"fetch_add", bit(IBV_WR_ATOMIC_FETCH_AND_ADD)},
-        {"flush", bit(14)},
-        {"atomic_write", bit(15)},
-};
+constexpr keyword<unsigned> operations[] = {{"write", bit(IBV_WR_RDMA_WRITE)},
+        {"write_imm", bit(IBV_WR_RDMA_WRITE_WITH_IMM)}, {"send", bit(IBV_WR_SEND)},
+        {"send_imm", bit(IBV_WR_SEND_WITH_IMM)}, {"read", bit(IBV_WR_RDMA_READ)},
+        {"compare_swap", bit(IBV_WR_ATOMIC_CMP_AND_SWP)}, {"fetch_add", bit(IBV_WR_ATOMIC_FETCH_AND_ADD)},
+        {"flush", bit(14)}, {"atomic_write", bit(15)}};
 
 template<typename Table>
 auto find(const Table &table, std::string_view text)
@@ -76,15 +56,6 @@ std::string_view trimmed(std::string_view text)
 {
     const auto first = text.find_first_not_of(" \t\n");
     return first == text.npos ? std::string_view{} : text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
-}
-
-bool to_number(std::string_view text, std::uint64_t &value)
-{
-    constexpr std::size_t digits = 18; // prevents an overflow
-    if (text.empty() || text.size() > digits || text.find_first_not_of("0123456789") != text.npos)
-        return false;
-    value = strtoull(std::string(text).c_str(), nullptr, 10);
-    return true;
 }
 
 bool to_probability(std::string_view text, double &value)
@@ -124,7 +95,7 @@ bool set_action(rule &r, std::string_view text, std::string &reason)
     constexpr std::uint64_t hour_us = 3600ull * 1000 * 1000;
     const bool has_value = found->value == action::delay || found->value == action::late;
     std::uint64_t microseconds = 0;
-    if (has_value ? !to_number(text, microseconds) || microseconds > hour_us : !text.empty()) {
+    if (has_value ? !config::parse_number(text, microseconds) || microseconds > hour_us : !text.empty()) {
         reason = has_value ? std::string(name) + ": invalid value (use microseconds, at most one hour)"
                            : std::string(name) + ": value not allowed";
         return false;
@@ -139,7 +110,7 @@ bool set_condition(rule &r, std::string_view text, std::string &reason)
 {
     const std::string_view key = take_until(text, '=');
     std::uint64_t number = 0;
-    const bool positive = to_number(text, number) && number > 0;
+    const bool positive = config::parse_number(text, number) && number > 0;
     const auto operation = find(operations, text);
     if (key == "op" && operation != std::end(operations))
         r.operations &= operation->value;
@@ -173,7 +144,7 @@ std::optional<parsed> parse(std::string_view text, std::string &reason)
             continue;
         if (item.starts_with("seed=")) {
             std::uint64_t seed = 0;
-            if (!to_number(item.substr(5), seed)) {
+            if (!config::parse_number(item.substr(5), seed)) {
                 reason = "seed: invalid value (use a number)";
                 return std::nullopt;
             }

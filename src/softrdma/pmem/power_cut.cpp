@@ -7,7 +7,6 @@
 #include <array>
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <string_view>
@@ -51,14 +50,6 @@ struct undo_log {
     std::uint64_t seed = 0;
 };
 
-bool parse_number(std::string_view text, std::uint64_t &value)
-{
-    if (text.empty() || text.size() > 19 || text.find_first_not_of("0123456789") != text.npos)
-        return false;
-    value = strtoull(text.data(), nullptr, 10); // the next character of the variable is not a digit
-    return true;
-}
-
 bool parse(std::string_view text, undo_log &l)
 {
     bool seeded = false;
@@ -66,9 +57,9 @@ bool parse(std::string_view text, undo_log &l)
         const std::string_view word = text.substr(0, text.find_first_of(",|"));
         text.remove_prefix(word.size() == text.size() ? word.size() : word.size() + 1);
         const auto number = word.substr(word.find(':') == word.npos ? word.size() : word.find(':') + 1);
-        if (word.starts_with("after:") && parse_number(number, l.cut_after) && l.cut_after > 0)
+        if (word.starts_with("after:") && config::parse_number(number, l.cut_after) && l.cut_after > 0)
             continue;
-        if (word.starts_with("seed:") && parse_number(number, l.seed)) {
+        if (word.starts_with("seed:") && config::parse_number(number, l.seed)) {
             seeded = true;
             continue;
         }
