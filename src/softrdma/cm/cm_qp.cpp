@@ -9,29 +9,13 @@
 namespace softrdma::cm
 {
 
-// In the InfiniBand CM, a message has the starting PSN of requests to its sender; in softrdma, that of its requests.
-static bool is_over_roce(const cm_id &id) REQUIRES(lock())
-{
-    return id.link != nullptr;
-}
-
-static bool has_peer(const cm_id &id) noexcept REQUIRES(lock())
-{
-    switch (id.state) {
-    case cm_state::replied:
-    case cm_state::requested:
-    case cm_state::accepted:
-    case cm_state::connected:
-    case cm_state::disconnect_received:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lock())
 {
-    const bool peer = has_peer(id);
+    const bool peer = id.state == cm_state::replied || id.state == cm_state::requested ||
+                      id.state == cm_state::accepted || id.state == cm_state::connected ||
+                      id.state == cm_state::disconnect_received;
+    // In the InfiniBand CM, a message has the starting PSN of requests to its sender; over TCP, that of its requests.
+    const bool over_roce = id.link != nullptr;
     // Before accept() the program's own parameters are unknown, so those of the request are used.
     const bool unaccepted = id.state == cm_state::requested && id.local.qpn == 0;
     const auto responder = unaccepted ? id.request.responder_resources : id.local.responder_resources;
@@ -58,7 +42,7 @@ static int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lo
         attr.ah_attr = detail::address_of_peer(id);
         attr.path_mtu = id.path_mtu;
         attr.dest_qp_num = id.remote.qpn;
-        attr.rq_psn = is_over_roce(id) ? id.local.psn : id.remote.psn;
+        attr.rq_psn = over_roce ? id.local.psn : id.remote.psn;
         attr.max_dest_rd_atomic = responder;
         attr.min_rnr_timer = 0;
         return 0;
@@ -69,7 +53,7 @@ static int attributes(const cm_id &id, ibv_qp_attr &attr, int &mask) REQUIRES(lo
         attr.timeout = id.ack_timeout.value_or(id.path_ack_timeout);
         attr.retry_cnt = std::max(id.local.retry_count, id.remote.retry_count);
         attr.rnr_retry = id.remote.rnr_retry_count; // the peer's retry count applies to local sends
-        attr.sq_psn = is_over_roce(id) ? id.remote.psn : id.local.psn;
+        attr.sq_psn = over_roce ? id.remote.psn : id.local.psn;
         attr.max_rd_atomic = initiator;
         return 0;
     default:

@@ -209,20 +209,15 @@ void print_row(int pid)
 {
     std::string report;
     const std::string program = program_of(pid);
-    switch (send_request(pid, "report", report)) {
-    case contact::responded: {
-        report = printable(report);
-        const totals sum = totals_of(report);
-        printf("%7d  %-15s  %6u  %6u  %8s  %14s  %10llu  %10llu\n", pid, program.c_str(), sum.pairs, sum.local,
-                value_of(report, "regions").c_str(), value_of(report, "bytes").c_str(), sum.posted, sum.executed);
-        break;
-    }
-    case contact::unresponsive:
+    const contact result = send_request(pid, "report", report);
+    if (result == contact::unresponsive)
         printf("%7d  %-15s  no response (process stopped?)\n", pid, program.c_str());
-        break;
-    case contact::absent: // the process has exited
-        break;
-    }
+    if (result != contact::responded) // absent: the process has exited
+        return;
+    report = printable(report);
+    const totals sum = totals_of(report);
+    printf("%7d  %-15s  %6u  %6u  %8s  %14s  %10llu  %10llu\n", pid, program.c_str(), sum.pairs, sum.local,
+            value_of(report, "regions").c_str(), value_of(report, "bytes").c_str(), sum.posted, sum.executed);
 }
 
 int report_failure(int pid, contact result)

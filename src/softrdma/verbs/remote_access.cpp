@@ -12,16 +12,10 @@ namespace softrdma
 
 ibv_wc_status status_of(std::uint8_t code) noexcept
 {
-    switch (code) {
-    case syndrome::remote_access:
-        return IBV_WC_REM_ACCESS_ERR;
-    case syndrome::remote_operational:
-        return IBV_WC_REM_OP_ERR;
-    case syndrome::unresponsive:
-        return IBV_WC_RETRY_EXC_ERR;
-    default:
-        return IBV_WC_REM_INV_REQ_ERR;
-    }
+    return code == syndrome::remote_access        ? IBV_WC_REM_ACCESS_ERR
+           : code == syndrome::remote_operational ? IBV_WC_REM_OP_ERR
+           : code == syndrome::unresponsive       ? IBV_WC_RETRY_EXC_ERR
+                                                  : IBV_WC_REM_INV_REQ_ERR;
 }
 
 region_pin remote_access::find(std::uint32_t rkey, int access, std::uint64_t addr, std::uint64_t bytes) const

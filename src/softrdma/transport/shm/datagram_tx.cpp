@@ -117,20 +117,12 @@ bool datagram_tx::channel::leads_to(const network_address &address) noexcept
 datagram_tx::outcome datagram_tx::channel::send(
         const datagram &d, const datagram_route &route, std::span<const iovec> payload)
 {
-    switch (ring_.put(d, route, payload, total_length(payload))) {
-    case ring_writer::outcome::fault:
-        return outcome::fault;
-    case ring_writer::outcome::sent_to_sleeper:
-        if (takes_event(wake_.get()))
-            put_event(wake_.get());
-        break;
-    case ring_writer::outcome::full:
+    const auto result = ring_.put(d, route, payload, total_length(payload));
+    if (result == ring_writer::outcome::sent_to_sleeper && takes_event(wake_.get()))
+        put_event(wake_.get());
+    else if (result == ring_writer::outcome::full)
         log::write(log::level::info, "datagram for queue pair %u: dropped: ring full", d.dest_qpn);
-        break;
-    case ring_writer::outcome::sent:
-        break;
-    }
-    return outcome::done;
+    return result == ring_writer::outcome::fault ? outcome::fault : outcome::done;
 }
 
 datagram_tx::~datagram_tx()

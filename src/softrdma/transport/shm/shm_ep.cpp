@@ -15,21 +15,12 @@ namespace
 constexpr std::uint32_t max_capacity = 1u << 16;
 constexpr std::uint32_t max_sges = 64;
 
-bool peer_gone(const void *peer)
-{
-    return static_cast<const peer_process *>(peer)->gone();
-}
-
+// After other errors, the network determines whether local or remote memory is missing.
 post_result result_of(copy_result result) noexcept
 {
-    switch (result) {
-    case copy_result::done:
-        return post_result::done;
-    case copy_result::no_peer:
-        return post_result::lost;
-    default: // the network determines whether local or remote memory is missing
-        return post_result::unsupported;
-    }
+    return result == copy_result::done      ? post_result::done
+           : result == copy_result::no_peer ? post_result::lost
+                                            : post_result::unsupported;
 }
 
 // Takes consecutive parts from the front of a scatter list.
@@ -136,7 +127,8 @@ shm_ep::~shm_ep()
 reader shm_ep::reader_of_peer() const noexcept
 {
     return {std::shared_ptr<const std::atomic<std::uint32_t>>(memory_, &block_->epoch), &block_->region_in_use,
-            peer_gone, peer_, peer_is_enrolled()};
+            [](const void *peer) { return static_cast<const peer_process *>(peer)->gone(); }, peer_,
+            peer_is_enrolled()};
 }
 
 std::shared_ptr<request_path> shm_ep::open_path(qp_block &own, ibv_pd *pd)
