@@ -59,13 +59,7 @@ public:
         alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> extra;
         // Limits the requests per wakeup; the rest keeps the descriptor readable.
         for (unsigned requests = 0; requests < max_requests; ++requests) {
-            msghdr message{};
-            message.msg_name = &from;
-            message.msg_namelen = sizeof(from);
-            message.msg_iov = &segment;
-            message.msg_iovlen = 1;
-            message.msg_control = extra.data();
-            message.msg_controllen = extra.size();
+            msghdr message = message_of({&segment, 1}, extra, &from);
             const ssize_t size = recvmsg(fd_, &message, MSG_DONTWAIT);
             if (size < 0)
                 return poll_result::progress;

@@ -96,10 +96,7 @@ reception receive_with_descriptors(int socket, void *to, std::size_t size, std::
     SOFTRDMA_ASSERT(fds.size() <= max_passed);
     iovec segment{to, size};
     control_space control{};
-    msghdr message{};
-    message.msg_iov = &segment;
-    message.msg_iovlen = 1;
-    message.msg_control = &control;
+    msghdr message = message_of({&segment, 1}, control);
     message.msg_controllen = CMSG_SPACE(fds.size_bytes()); // the kernel closes descriptors that do not fit
     ssize_t n = -1;
     do {

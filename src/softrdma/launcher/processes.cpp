@@ -104,11 +104,7 @@ bool receive_from(int fd, int pid, std::string &reply)
     reply.resize(max_text_size);
     iovec segment{reply.data(), reply.size()};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> extra;
-    msghdr message{};
-    message.msg_iov = &segment;
-    message.msg_iovlen = 1;
-    message.msg_control = extra.data();
-    message.msg_controllen = extra.size();
+    msghdr message = message_of({&segment, 1}, extra);
     const ssize_t got = recvmsg(fd, &message, 0);
     reply.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     const auto sender = sender_of(message);

@@ -56,16 +56,6 @@ bool is_returned(msghdr &message) noexcept
            (error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6);
 }
 
-bool is_of_own_user(msghdr &message) noexcept
-{
-    ucred sender{};
-    const cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS)
-        return false;
-    memcpy(&sender, CMSG_DATA(header), sizeof(sender));
-    return sender.uid == geteuid();
-}
-
 } // namespace
 
 std::shared_ptr<mailbox> mailbox::open(const local_address &name, receiver to)
@@ -91,7 +81,7 @@ poll_result mailbox::ready(std::uint32_t)
         const ssize_t size = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
         if (size < 0)
             return i > 0 ? poll_result::progress : poll_result::idle;
-        if (size == sizeof(l) && is_of_own_user(message))
+        if (const auto sender = sender_of(message); size == sizeof(l) && sender && sender->uid == geteuid())
             accept(l.flow, l.bytes, to_);
     }
     return poll_result::progress;

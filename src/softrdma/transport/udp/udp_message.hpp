@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "base/local_socket.hpp"
 #include "transport/datagram_path.hpp"
 
 #include <array>
@@ -16,19 +17,6 @@ namespace softrdma
 struct control_data {
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int))> bytes;
 };
-
-// Argument for sendmsg(2) or recvmsg(2). `end`: the address of the other end, or NULL.
-template<typename Control>
-msghdr message_of(std::span<iovec> parts, Control &control, sockaddr_storage *end = nullptr) noexcept
-{
-    return {.msg_name = end,
-            .msg_namelen = end == nullptr ? socklen_t{0} : socklen_t{sizeof(*end)},
-            .msg_iov = parts.data(),
-            .msg_iovlen = parts.size(),
-            .msg_control = &control,
-            .msg_controllen = sizeof(control),
-            .msg_flags = 0};
-}
 
 // Buffers for messages of at most `Size` bytes that one call receives.
 template<std::size_t Count, std::size_t Size>
