@@ -102,9 +102,8 @@ void start()
         if (fd.get() < 0 || getrandom(&number, sizeof(number), 0) != sizeof(number))
             return &process::no;
         const local_address name("softrdma/%d/%016" PRIx64, getpid(), number);
-        const int on = 1;
         event_loop *a = event_loop::get();
-        if (a == nullptr || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
+        if (a == nullptr || !set_option(fd.get(), SOL_SOCKET, SO_PASSCRED, 1) ||
                 bind(fd.get(), name.get(), name.size) != 0) {
             log::write(log::level::warn, "control socket: not created: %s (softrdma ps, fault and powercut fail)",
                     strerror(errno));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
 
@@ -30,6 +31,12 @@ public:
 private:
     int fd_ = -1;
 };
+
+// Sets an integer option of a socket. Returns false and sets errno on error.
+inline bool set_option(int fd, int level, int option, int value) noexcept
+{
+    return setsockopt(fd, level, option, &value, sizeof(value)) == 0;
+}
 
 // Adds one event to an eventfd. An error is ignored: the counter is full, so its reader is notified anyway.
 inline void put_event(int fd) noexcept

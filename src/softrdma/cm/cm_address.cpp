@@ -104,8 +104,7 @@ void detail::query_addresses(cm_id &id, int socket)
 
 void detail::share_port(int socket) noexcept
 {
-    const int one = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
 }
 
 int detail::open_bound(cm_id &id, const sockaddr *address)
@@ -119,9 +118,8 @@ int detail::open_bound(cm_id &id, const sockaddr *address)
     const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    const int v6_only = id.v6_only ? 1 : 0;
     if (address->sa_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only));
+        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, id.v6_only ? 1 : 0);
     if (id.shares_port)
         share_port(fd);
     // The kernel rejects a second bound socket if neither shares its port; earlier connections require the second try.

@@ -21,13 +21,12 @@ static int open_any_port(std::uint16_t &port)
         const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd < 0)
             continue;
-        const int off = 0;
         sockaddr_storage any{};
         any.ss_family = static_cast<sa_family_t>(family);
         auto *address = reinterpret_cast<sockaddr *>(&any);
         socklen_t size = cm::detail::address_size(address);
         if (family == AF_INET6)
-            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+            set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
         if (bind(fd, address, size) == 0 && getsockname(fd, address, &size) == 0) {
             port = ntohs(port_of(any));
             return fd;

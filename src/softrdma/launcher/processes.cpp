@@ -115,8 +115,7 @@ contact send_request(int pid, const std::string &request, std::string &reply)
 {
     const unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const sockaddr_un any{.sun_family = AF_UNIX, .sun_path = {}};
-    const int on = 1;
-    if (fd.get() < 0 || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
+    if (fd.get() < 0 || !set_option(fd.get(), SOL_SOCKET, SO_PASSCRED, 1) ||
             bind(fd.get(), reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0)
         return contact::absent;
     contact found = contact::absent;

@@ -61,9 +61,7 @@ bool is_returned(msghdr &message) noexcept
 std::shared_ptr<mailbox> mailbox::open(const local_address &name, receiver to)
 {
     unique_fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    const int one = 1;
-    if (fd.get() < 0 || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) != 0 ||
-            bind(fd.get(), name.get(), name.size) != 0)
+    if (fd.get() < 0 || !set_option(fd.get(), SOL_SOCKET, SO_PASSCRED, 1) || bind(fd.get(), name.get(), name.size) != 0)
         return nullptr;
     const int watched = fd.get();
     auto opened = std::make_shared<mailbox>(std::move(fd), std::move(to));
@@ -90,12 +88,11 @@ poll_result mailbox::ready(std::uint32_t)
 std::shared_ptr<probe_socket> probe_socket::open(const shared_sockets &sockets, mailbox::receiver returned)
 {
     unique_fd fd = sockets.open_other(0);
-    const int one = 1;
     sockaddr_storage own{};
     socklen_t size = sizeof(own);
     const bool is_v6 = sockets.family() == AF_INET6;
-    if (fd.get() < 0 || setsockopt(fd.get(), IPPROTO_IP, IP_RECVERR, &one, sizeof(one)) != 0 ||
-            (is_v6 && setsockopt(fd.get(), IPPROTO_IPV6, IPV6_RECVERR, &one, sizeof(one)) != 0) ||
+    if (fd.get() < 0 || !set_option(fd.get(), IPPROTO_IP, IP_RECVERR, 1) ||
+            (is_v6 && !set_option(fd.get(), IPPROTO_IPV6, IPV6_RECVERR, 1)) ||
             getsockname(fd.get(), reinterpret_cast<sockaddr *>(&own), &size) != 0)
         return nullptr;
     network_address any;

@@ -15,14 +15,12 @@ unique_fd probe(sockaddr_storage from, sockaddr_storage to) noexcept
     unique_fd fd(socket(to.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const bool v4 = to.ss_family == AF_INET;
     const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
-    const int one = 1;
-    const int no_fragments = IP_PMTUDISC_DO; // the same number for IPv6
     port_of(from) = 0;
     auto *own = reinterpret_cast<sockaddr *>(&from);
     socklen_t size = v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     // A connected socket would report errors without an option, but would not send the identification 0.
-    setsockopt(fd.get(), level, v4 ? IP_RECVERR : IPV6_RECVERR, &one, sizeof(one));
-    setsockopt(fd.get(), level, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &no_fragments, sizeof(no_fragments));
+    set_option(fd.get(), level, v4 ? IP_RECVERR : IPV6_RECVERR, 1);
+    set_option(fd.get(), level, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, IP_PMTUDISC_DO); // same number for IPv6
     if (bind(fd.get(), own, size) != 0 || getsockname(fd.get(), own, &size) != 0)
         return {};
     cm_mad unknown{}; // it belongs to no connection, so devices drop it

@@ -39,11 +39,6 @@ struct lane_address : local_address {
     explicit lane_address(std::uint32_t number) noexcept : local_address("softrdma-roce/%u/%u", geteuid(), number) {}
 };
 
-void set(int fd, int level, int option, int value) noexcept
-{
-    setsockopt(fd, level, option, &value, sizeof(value));
-}
-
 // Opens a socket that is bound to that port. Returns an empty descriptor and sets errno on error.
 unique_fd open_bound(int family, std::uint16_t port, bool shared, const datagram_route *from = nullptr) noexcept
 {
@@ -56,19 +51,19 @@ unique_fd open_bound(int family, std::uint16_t port, bool shared, const datagram
     if (from != nullptr)
         end_at(family, from->source, from->interface, port, own);
     if (shared)
-        set(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
+        set_option(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
     // With DF, Linux sends the identification 0, which the invariant CRC covers.
-    set(fd.get(), IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+    set_option(fd.get(), IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
     if (family == AF_INET6) {
-        set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-        set(fd.get(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-        set(fd.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
-        set(fd.get(), IPPROTO_UDP, UDP_NO_CHECK6_RX, 1); // SoftRoCE sends none
+        set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+        set_option(fd.get(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+        set_option(fd.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+        set_option(fd.get(), IPPROTO_UDP, UDP_NO_CHECK6_RX, 1); // SoftRoCE sends none
     } else {
-        set(fd.get(), IPPROTO_IP, IP_PKTINFO, 1);
+        set_option(fd.get(), IPPROTO_IP, IP_PKTINFO, 1);
     }
     for (const int option : {SO_RCVBUF, SO_RCVBUFFORCE, SO_SNDBUF})
-        set(fd.get(), SOL_SOCKET, option, receive_buffer);
+        set_option(fd.get(), SOL_SOCKET, option, receive_buffer);
     const socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
     return bind(fd.get(), reinterpret_cast<const sockaddr *>(&own), size) == 0 ? std::move(fd) : unique_fd();
 }
@@ -127,7 +122,7 @@ int shared_sockets::bind_all(int family)
         fd = open_bound(family, udp_port, true);
         if (fd.get() < 0)
             return errno;
-        set(fd.get(), IPPROTO_IP, IP_MULTICAST_TTL, mark++);
+        set_option(fd.get(), IPPROTO_IP, IP_MULTICAST_TTL, mark++);
     }
     return select_by_queue_pair(sockets_[0].get());
 }

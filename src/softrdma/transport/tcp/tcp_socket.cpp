@@ -2,6 +2,7 @@
 #include "transport/tcp/tcp_socket.hpp"
 #include "base/gid_table.hpp"
 #include "base/settings.hpp"
+#include "base/unique_fd.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,11 +15,6 @@
 namespace softrdma::tcp_socket
 {
 
-static void set(int fd, int level, int option, int value)
-{
-    setsockopt(fd, level, option, &value, sizeof(value));
-}
-
 // Enables keep-alive probes. A host that disappears sends nothing, and TCP alone would retry for a quarter of an hour.
 static void enable_keep_alive(int fd)
 {
@@ -26,16 +22,16 @@ static void enable_keep_alive(int fd)
     const auto limit = settings().response_timeout;
     const int seconds = static_cast<int>(std::chrono::ceil<std::chrono::seconds>(limit).count());
     const int pause = std::clamp(seconds / (probes + 1), 1, 1000);
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
-    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, probes);
-    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 void prepare(int fd)
 {
-    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     enable_keep_alive(fd);
 }
 

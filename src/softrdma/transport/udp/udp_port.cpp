@@ -21,12 +21,6 @@ constexpr std::size_t max_peers = 256;
 // Maximum time that a sender waits for a busy network interface.
 constexpr timeval send_limit{.tv_sec = 0, .tv_usec = 10'000};
 
-template<typename T>
-static void set(int fd, int level, int option, const T &value)
-{
-    setsockopt(fd, level, option, &value, sizeof(value));
-}
-
 struct udp_port::arrivals : message_batch<batch, max_datagram> {
 };
 
@@ -34,7 +28,6 @@ udp_port::udp_port(int family) noexcept : family_(family) {}
 
 int udp_port::open_at_any_port() // 0 or an errno value
 {
-    const int v6_only = 0;
     sockaddr_storage any{};
     socklen_t size = end_at(family_, {}, 0, 0, any);
     any.ss_family = static_cast<sa_family_t>(family_);
@@ -44,19 +37,18 @@ int udp_port::open_at_any_port() // 0 or an errno value
     if (reservation_.get() < 0 || socket_.get() < 0)
         return errno;
     if (family_ == AF_INET6) {
-        set(reservation_.get(), IPPROTO_IPV6, IPV6_V6ONLY, v6_only);
-        set(socket_.get(), IPPROTO_IPV6, IPV6_V6ONLY, v6_only);
+        set_option(reservation_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+        set_option(socket_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
     }
     if (bind(reservation_.get(), address, size) != 0 || getsockname(reservation_.get(), address, &size) != 0 ||
             bind(socket_.get(), address, size) != 0)
         return errno;
     port_ = ntohs(port_of(any));
-    const int on = 1;
-    family_ == AF_INET6 ? set(socket_.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, on)
-                        : set(socket_.get(), IPPROTO_IP, IP_PKTINFO, on);
-    if (setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof(receive_buffer)) != 0)
-        set(socket_.get(), SOL_SOCKET, SO_RCVBUF, receive_buffer);
-    set(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, send_limit);
+    family_ == AF_INET6 ? set_option(socket_.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
+                        : set_option(socket_.get(), IPPROTO_IP, IP_PKTINFO, 1);
+    if (!set_option(socket_.get(), SOL_SOCKET, SO_RCVBUFFORCE, receive_buffer))
+        set_option(socket_.get(), SOL_SOCKET, SO_RCVBUF, receive_buffer);
+    setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &send_limit, sizeof(send_limit));
     return 0;
 }
 
