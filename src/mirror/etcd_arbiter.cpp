@@ -117,7 +117,7 @@ etcd_arbiter::etcd_arbiter(const std::string &words)
         reject("certificate and key require each other");
     if (settings_.user.empty() != settings_.password_file.empty())
         reject("user and password-file require each other");
-    expiry_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    expiry_.reset(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
     if (!expiry_.valid())
         throw system_failure("cannot create a timer");
 }
@@ -170,7 +170,6 @@ bool etcd_arbiter::try_acquire(
     granted = requested;
     const std::uint64_t last = highest.value.empty() ? 0 : json::parse(highest.value).get<std::uint64_t>();
     granted.epoch = std::max({requested.epoch, newest_record.epoch + 1, last + 1});
-    const std::int64_t requested_at = replica::now_ms();
     const json response = client_->call("/v3/kv/txn",
             {{"compare", {is_at(key("writer"), writer.revision), is_at(key("record"), newest.revision),
                                  is_at(key("epoch"), highest.revision)}},
@@ -180,7 +179,6 @@ bool etcd_arbiter::try_acquire(
     if (!succeeded(response))
         return false;
     writer_revision_ = response.at("header").at("revision");
-    set_valid_from(requested_at);
     return true;
 }
 
@@ -210,10 +208,12 @@ etcd_arbiter::promise etcd_arbiter::acquire(
 {
     return understood([&] {
         promise granted;
+        const std::int64_t requested_at = replica::boot_time_ms();
         grant(until);
         while (!try_acquire(requested, seize, newest_record, granted, until))
             if (until.passed())
                 throw failure(RPMA_MIRROR_E_ARBITER, "etcd: transaction conflict: retry limit exceeded");
+        set_valid_from(requested_at);
         return granted;
     });
 }
@@ -236,7 +236,7 @@ void etcd_arbiter::commit(const record &next, const replica::deadline &until)
 
 void etcd_arbiter::renew(const replica::deadline &until)
 {
-    const std::int64_t requested_at = replica::now_ms();
+    const std::int64_t requested_at = replica::boot_time_ms();
     understood([&] {
         const json response = renewing_->call("/v3/lease/keepalive", {{"ID", lease_}}, until);
         if (response.at("result").value("TTL", "0") == "0")

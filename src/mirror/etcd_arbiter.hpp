@@ -24,11 +24,11 @@ public:
     void commit(const record &next, const replica::deadline &until) override;
     void renew(const replica::deadline &until) override;
     int renew_ms() const override { return ttl_s_ * 1000 / 3; }
-    bool lost() const noexcept override { return replica::now_ms() >= valid_until_ms_; }
+    bool lost() const noexcept override { return replica::boot_time_ms() >= valid_until_ms_; }
     int lost_fd() const noexcept override { return expiry_.get(); }
     std::int64_t lease_left_ms() const noexcept override
     {
-        return std::max<std::int64_t>(valid_until_ms_ - replica::now_ms(), 0);
+        return std::max<std::int64_t>(valid_until_ms_ - replica::boot_time_ms(), 0);
     }
     void release(const replica::deadline &until) noexcept override;
 

@@ -102,9 +102,9 @@ rpma_mirror_reader::taken_image rpma_mirror_reader::wait_for_image(
 {
     replica::request r = c.make_request(set_);
     r.mutable_read()->set_any_time(any_time);
-    std::int64_t after_ms = replica::now_ms();
+    std::int64_t after_ms = replica::boot_time_ms();
     for (timespec pause{0, min_pause_ns};; pause.tv_nsec = std::min(2 * pause.tv_nsec, max_pause_ns)) {
-        const std::int64_t requested_ms = replica::now_ms();
+        const std::int64_t requested_ms = replica::boot_time_ms();
         // An image of any time is copied before the target responds, which takes long. Other responses are immediate,
         // so a late request gets only the timeout of an operation.
         const deadline within = any_time ? until : deadline(settings_.operation_ms);
@@ -227,7 +227,7 @@ void rpma_mirror_reader::read_from(remote_copy &c, bool any_time, std::int64_t s
 void rpma_mirror_reader::refresh(bool any_time, int timeout_ms)
 {
     const deadline until(timeout_ms < 0 ? settings_.open_ms : std::max(timeout_ms, 1));
-    const std::int64_t started_ms = replica::now_ms();
+    const std::int64_t started_ms = replica::boot_time_ms();
     newest_ = {};
     // Disconnects the targets at the end, so that a reader uses their resources only during the call.
     struct disconnection {
@@ -273,5 +273,5 @@ void rpma_mirror_reader::refresh(bool any_time, int timeout_ms)
 void rpma_mirror_reader::describe(rpma_mirror_image &to) const
 {
     to = image_;
-    to.age_ms = image_.address == nullptr ? 0 : static_cast<std::uint64_t>(replica::now_ms() - as_of_ms_);
+    to.age_ms = image_.address == nullptr ? 0 : static_cast<std::uint64_t>(replica::boot_time_ms() - as_of_ms_);
 }

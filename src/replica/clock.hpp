@@ -8,16 +8,22 @@
 namespace replica
 {
 
-inline std::int64_t now_ns()
+inline std::int64_t now_ns(clockid_t clock = CLOCK_MONOTONIC)
 {
     timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
 inline std::int64_t now_ms()
 {
     return now_ns() / 1'000'000;
+}
+
+// Returns the time since the boot, which continues while this machine is suspended: for what other machines decide.
+inline std::int64_t boot_time_ms()
+{
+    return now_ns(CLOCK_BOOTTIME) / 1'000'000;
 }
 
 // Point in time that limits a wait. A timeout of 0 ms means no limit.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Arbiter etcd, with Debian's etcd: killed, paused and unreachable servers, expired leases, and TLS.
 #include "arbiter.hpp"
+#include "clocks.hpp"
 #include "etcd.hpp"
+#include "loss.hpp"
 #include "shared_object.hpp"
 
 #include <csignal>
@@ -361,6 +363,22 @@ TEST(a_request_to_a_silent_etcd_is_canceled)
     assert_true(has_failed);
 }
 
+// Path of the next request to etcd before which this machine is suspended for half of the lease, or NULL.
+const char *suspended_before = nullptr;
+
+// The lease started before the transaction that acquired the set, and ends while the machine is suspended again.
+FIXTURE_TEST(with_etcd<set_of<one>>, a_suspended_writer_has_no_lease, "ttl 600", "policy availability\n")
+{
+    suspended_before = "/v3/kv/txn";
+    const opened m(cfg.get());
+    assert_null(suspended_before);
+    assert_true(lease_left_of(m) <= 240'000);
+    a.kill();
+    m.put(0, "alone");
+    suspended_s += 300;
+    assert_int_equal(m.flush(0, 5), RPMA_MIRROR_E_ARBITER);
+}
+
 TEST(tls_is_checked_on_both_sides)
 {
     const etcd e(true);
@@ -438,6 +456,10 @@ extern "C" ssize_t send(int fd, const void *from, size_t size, int flags)
     if (stops_before != nullptr && text.find(stops_before) != std::string_view::npos) {
         stops_before = nullptr;
         stopped->stop();
+    }
+    if (suspended_before != nullptr && text.find(suspended_before) != std::string_view::npos) {
+        suspended_before = nullptr;
+        suspended_s += 300;
     }
     const ssize_t sent = syscall(SYS_sendto, fd, from, size, flags, nullptr, 0);
     if (loses_response_of != nullptr && text.find(loses_response_of) != std::string_view::npos) {

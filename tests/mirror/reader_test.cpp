@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Readers of a set while its writer is active: the images that they read, and that they affect neither writer nor set.
+#include "clocks.hpp"
 #include "fixture.hpp"
 #include "shared_object.hpp"
 
@@ -201,6 +202,8 @@ FIXTURE_TEST(two_hosts<one>, without_a_point_the_old_image_stays)
     assert_memory_equal(now.address, "newer", 5);
     assert_memory_equal(old.address, "first", 5);
     assert_int_equal(now.age_is_proven, 1);
+    suspended_s = 1000;
+    assert_true(r.image().age_ms >= 1'000'000);
     // Unflushed stores are on no target.
     m.store(0, "store");
     assert_memory_equal(r.refresh(RPMA_MIRROR_F_ANY_TIME).address, "newer", 5);
