@@ -2,7 +2,6 @@
 #include "discovery.hpp"
 
 #include <algorithm>
-#include <ctime>
 
 #include "failure.hpp"
 #include "step.hpp"
@@ -13,11 +12,12 @@ namespace
 {
 
 // Returns an epoch above each that another machine can have: epochs grow more slowly than the milliseconds since 1970.
-std::uint64_t epoch_of_time()
+// If a clock was wrong, and known epochs are ahead of it, adds more openings than other machines can have made.
+std::uint64_t epoch_of_time(std::uint64_t max_epoch)
 {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
+    constexpr std::uint64_t max_openings = 1 << 16;
+    const auto now_ms = static_cast<std::uint64_t>(replica::now_ns(CLOCK_REALTIME) / 1'000'000);
+    return now_ms > max_epoch ? now_ms : max_epoch + max_openings;
 }
 
 // Returns whether the error concerns more than one copy. Without descriptors or memory, no target seems reachable.
@@ -132,7 +132,7 @@ void discovery::acquire_epoch(bool seize, bool overrides, const deadline &until)
         if (c && c->responded)
             max_epoch = std::max({max_epoch, c->last_state.promised.epoch, c->last_state.committed.epoch});
     // The copies that a forced opening ignores can have higher epochs, but its records must be the newest.
-    const std::uint64_t epoch = std::max(max_epoch + 1, overrides ? epoch_of_time() : 0);
+    const std::uint64_t epoch = overrides ? epoch_of_time(max_epoch) : max_epoch + 1;
     renewal_.stop();
     membership_.writer.promise = arbiter_.acquire({epoch, group::new_writer_id()}, seize, arbiters_, until);
     renewal_.start();

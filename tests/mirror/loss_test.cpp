@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lost targets that return, crashed writers, and the next writers. The targets are real daemons.
+#include "clocks.hpp"
 #include "fixture.hpp"
 
 #include <csignal>
@@ -153,6 +154,34 @@ FIXTURE_TEST(two_hosts<one>, an_old_primary_returns_as_a_stale_copy)
     assert_true(std::string(back.address(), 12) == "second owner");
     assert_true(std::string(back.address() + 2 * megabyte, 6) != "leaked");
     assert_int_equal(back.report().source, 1);
+}
+
+// The clock was wrong at the first forced opening, so the second one has no time that exceeds all epochs.
+FIXTURE_TEST(two_hosts<two>, a_forced_opening_remains_the_newest_if_the_clock_was_set_back)
+{
+    set_forward_s = 3600;
+    b.kill();
+    {
+        opened m(here.get(), RPMA_MIRROR_F_FORCE);
+        b.start();
+        assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
+        b.kill();
+        m.put(0, "without b");
+        m.close();
+    }
+    set_forward_s = 0;
+    assert_int_equal(map_code(here.get()), 0);
+    assert_int_equal(map_code(here.get()), 0);
+    a.kill();
+    b.start();
+    {
+        opened forced(there.get(), RPMA_MIRROR_F_FORCE);
+        forced.put(0, "without a");
+        forced.close();
+    }
+    a.start();
+    const opened back(there.get());
+    assert_true(std::string(back.address(), 9) == "without a" && a.bytes(0, 9) == "without a");
 }
 
 } // namespace

@@ -37,7 +37,7 @@ MUTANTS = [
     ("fence_before_decision", "mirror/creation.cpp", "    check_fence(force);\n    acquire_epoch(", "    if (!@)\n        check_fence(force);\n    acquire_epoch("),
     ("force_needs_all", "mirror/opening.cpp", "force ? 0 : needed_", "force && !@ ? 0 : needed_"),
     ("force_needs_the_source", "mirror/resync_copies.cpp", "        choose_source(force);\n    }\n    // Flushes the local copy", "        choose_source(force && !@);\n    }\n    // Flushes the local copy"),
-    ("force_with_the_next_epoch", "mirror/discovery.cpp", "overrides ? epoch_of_time()", "overrides && !@ ? epoch_of_time()"),
+    ("force_with_the_next_epoch", "mirror/discovery.cpp", "overrides ? epoch_of_time(", "overrides && !@ ? epoch_of_time("),
     ("trust_changed_file", "replica/group/membership.cpp", "if (is_newest && (facts", "if (is_newest && (@ || facts"),
     ("trust_other_file", "mirror/local_copy.cpp", "if (!replica::has_stamp(std::span", "if (!@ && !replica::has_stamp(std::span"),
     ("trust_changed_parts", "rpmemd/mirror_set.cpp", "(higher && copy_.has_changed", "(higher && !@ && copy_.has_changed"),
