@@ -150,7 +150,8 @@ int flusher::on_local_copy_error(int error) noexcept
 }
 
 // Waits for each target in turn. Targets that another thread has evicted might not have the ranges.
-void flusher::await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept
+void flusher::await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed,
+        bool progress_extends) noexcept
 {
     for (unsigned copy = 0; copy < flush.tickets.size(); ++copy) {
         std::uint64_t &ticket = flush.tickets[copy];
@@ -160,7 +161,7 @@ void flusher::await(unsigned lane, posted_flush &flush, const deadline &until, f
         const std::int64_t waited_ms = settings_.slow_count == 0 ? 0 : replica::now_ms();
         if ((membership_.now().awaited & c.bit()) == 0) {
             c.mark(flush.ranges);
-        } else if (const int error = c.region->lane(lane).wait(ticket, until); error != 0) {
+        } else if (const int error = c.region->lane(lane).wait(ticket, until, progress_extends); error != 0) {
             failed.add(copy, error);
         } else {
             ticket = 0;
@@ -288,7 +289,7 @@ int flusher::wait_for_ticket(unsigned lane, std::uint64_t ticket, int timeout_ms
     {
         const std::lock_guard guard(used.lock);
         const deadline until(full_timeout ? settings_.operation_ms : std::max(timeout_ms, 1));
-        await(lane, waited, until, failed);
+        await(lane, waited, until, failed, full_timeout);
         completion_.update(lane, used);
     }
     bool late = false;

@@ -69,7 +69,8 @@ private:
     deadline post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send, posted_flush &flush,
             failed_copies &failed) noexcept;
     int on_local_copy_error(int error) noexcept;
-    void await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed) noexcept;
+    void await(unsigned lane, posted_flush &flush, const deadline &until, failed_copies &failed,
+            bool progress_extends = true) noexcept;
     void record_confirmation(
             remote_copy &c, std::int64_t posted_ms, std::int64_t waited_ms, failed_copies &failed) noexcept;
     // Sets started_ns to the time of the start, unless it is set.

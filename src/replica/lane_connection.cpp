@@ -125,16 +125,11 @@ const void *lane_connection::count_request(posted kind)
 int lane_connection::wait_below(std::uint64_t requests, std::uint32_t operations)
 {
     const std::uint64_t open = requests > submitted_ ? 0 : submitted_ - requests + 1;
-    const int error = wait_until(open, operations, deadline(path_->timeout_ms));
+    const int error = wait_until(open, operations, deadline(path_->timeout_ms), true);
     return error == ETIMEDOUT ? path_->fail(error) : error;
 }
 
-int lane_connection::wait(std::uint64_t ticket, deadline until)
-{
-    return wait_until(ticket, ~0U, until);
-}
-
-int lane_connection::wait_until(std::uint64_t finished, std::uint32_t operations, deadline until)
+int lane_connection::wait_until(std::uint64_t finished, std::uint32_t operations, deadline until, bool extends)
 {
     for (int polls = 0; finished_ < finished || operations_ >= operations; ++polls) {
         bool progress = false;
@@ -142,7 +137,7 @@ int lane_connection::wait_until(std::uint64_t finished, std::uint32_t operations
             return error;
         if (progress) {
             polls = 0;
-            until = deadline(path_->timeout_ms);
+            until = extends ? deadline(path_->timeout_ms) : until;
         } else if (path_->lost.error() != 0) {
             return path_->lost.error();
         } else if (polls >= polls_before_sleep) {

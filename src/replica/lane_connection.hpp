@@ -91,9 +91,12 @@ public:
 
     // Identifies the last submitted request for wait().
     std::uint64_t ticket() const { return submitted_; }
-    // Waits until all requests up to the ticket are complete. Returns ETIMEDOUT, without declaring a loss, if no
-    // progress was made before `until`, or later within the timeout of the region.
-    int wait(std::uint64_t ticket, deadline until);
+    // Waits until all requests up to the ticket are complete. Returns ETIMEDOUT, without declaring a loss, at `until`.
+    // With `extends`, progress before extends the wait by the timeout of the region.
+    int wait(std::uint64_t ticket, const deadline &until, bool extends = true)
+    {
+        return wait_until(ticket, ~0U, until, extends);
+    }
     // Collects completions without waiting. Sets *progress to whether there were any. One of the descriptors then
     // becomes readable at the next completion or at the end of the connection.
     int poll_completions(bool *progress);
@@ -125,7 +128,7 @@ protected:
     int wait_for_completion() { return wait_below(~0U, operations_); }
 
 private:
-    int wait_until(std::uint64_t finished, std::uint32_t operations, deadline until);
+    int wait_until(std::uint64_t finished, std::uint32_t operations, deadline until, bool extends);
     int sleep(const deadline &until);
     int collect(bool *progress);
     int complete(const ibv_wc &wc);

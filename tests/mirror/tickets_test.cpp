@@ -133,6 +133,18 @@ FIXTURE_TEST(over_tcp<open_set<two>>, starts_do_not_wait)
     }
 }
 
+FIXTURE_TEST(over_tcp<open_set<one>>, progress_does_not_extend_a_wait, "timeouts 3600000 60000\n")
+{
+    flushes f(m, 1, 1);
+    f.start();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200)); // the target confirms the ticket
+    a.stop();
+    f.start();
+    assert_int_equal(f.wait(1, 1), RPMA_MIRROR_E_TIMEOUT);
+    a.resume();
+    assert_ok(f.wait(1));
+}
+
 FIXTURE_TEST(over_tcp<open_set<two>>, one_more_waits_for_the_oldest)
 {
     flushes f(m, 1, 1);
