@@ -7,6 +7,7 @@
 #include <string>
 
 #include "abi.hpp"
+#include "no_cancellation.hpp"
 
 namespace mirror
 {
@@ -47,6 +48,7 @@ char *copy_for_caller(const std::string &text);
 template<class F>
 int guarded(F &&f) noexcept
 {
+    const no_cancellation uncanceled;
     try {
         f();
         return 0;

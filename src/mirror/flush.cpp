@@ -213,6 +213,7 @@ int flusher::flush_once(
 
 int flusher::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags) noexcept
 {
+    const no_cancellation uncanceled;
     const bool deep = (flags & RPMA_MIRROR_F_DEEP) != 0;
     if (const int code = check_flushable(); code != 0 || n == 0)
         return code;
@@ -230,6 +231,7 @@ int flusher::flush(unsigned lane, const rpma_mirror_range *ranges, std::size_t n
 int flusher::flush_start(
         unsigned lane, const rpma_mirror_range *ranges, std::size_t n, unsigned flags, std::uint64_t *ticket) noexcept
 {
+    const no_cancellation uncanceled;
     lane_state &used = lanes_[lane];
     if (const int code = check_flushable(); code != 0)
         return code;
@@ -266,6 +268,7 @@ int flusher::flush_start(
 
 int flusher::flush_wait(unsigned lane, std::uint64_t ticket, int timeout_ms) noexcept
 {
+    const no_cancellation uncanceled;
     if (const int code = wait_for_ticket(lane, ticket, timeout_ms); code != 0)
         return code;
     lane_state &used = lanes_[lane];
@@ -315,6 +318,7 @@ int flusher::wait_for_all() noexcept
 
 int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t value) noexcept
 {
+    const no_cancellation uncanceled;
     lane_state &used = lanes_[lane];
     if (const int code = check_flushable(); code != 0)
         return code;
@@ -345,6 +349,7 @@ int flusher::atomic_write(unsigned lane, std::uint64_t offset, std::uint64_t val
 
 int flusher::read(unsigned lane, unsigned copy, void *to, range r) noexcept
 {
+    const no_cancellation uncanceled;
     if (copy == settings_.local_number) {
         std::memcpy(to, local_.address() + r.offset, r.length);
         return 0;
@@ -381,6 +386,7 @@ int flusher::descriptor_of(unsigned lane)
 // Makes the descriptor unreadable first, so that it reports each event that this call misses.
 int flusher::flush_take(unsigned lane, std::uint64_t *tickets, std::size_t *n) noexcept
 {
+    const no_cancellation uncanceled;
     lane_state &used = lanes_[lane];
     const std::lock_guard guard(used.lock);
     if (used.watch)

@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "no_cancellation.hpp"
 #include "stream.hpp"
 
 #ifdef __SANITIZE_THREAD__
@@ -208,8 +209,7 @@ spawn_result spawn_detached(spawn_request request, fd_owner &pidfd)
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int cancelling = 0;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    const no_cancellation uncanceled;
     spawn_result result;
     const int pid =
             clone_process(intermediate_main, static_cast<char *>(stack) + stack_size, CLONE_VM | CLONE_VFORK, &request);
@@ -220,7 +220,6 @@ spawn_result spawn_detached(spawn_request request, fd_owner &pidfd)
         }
         result = receive_result(receiver.get(), pidfd);
     }
-    pthread_setcancelstate(cancelling, nullptr);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     munmap(stack, stack_size);
     return result;

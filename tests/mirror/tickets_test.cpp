@@ -145,6 +145,19 @@ FIXTURE_TEST(over_tcp<open_set<one>>, progress_does_not_extend_a_wait, "timeouts
     assert_ok(f.wait(1));
 }
 
+FIXTURE_TEST(over_tcp<open_set<one>>, a_canceled_thread_ends_after_its_flush)
+{
+    a.stop();
+    int code = -1;
+    std::thread flushing([&] { code = m.flush(0, 1); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    assert_int_equal(pthread_cancel(flushing.native_handle()), 0);
+    a.resume();
+    flushing.join();
+    assert_ok(code);
+    m.put(0, "usable");
+}
+
 FIXTURE_TEST(over_tcp<open_set<two>>, one_more_waits_for_the_oldest)
 {
     flushes f(m, 1, 1);

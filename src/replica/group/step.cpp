@@ -25,17 +25,10 @@ std::jthread quiet_thread(std::function<void()> f)
     return std::jthread(std::move(f));
 }
 
-// Disables cancellation of the caller, whose stack the threads use. Without an event, each copy gets the whole time.
+// Without an event, each copy gets the whole time.
 step::step(const deadline &until, int grace_ms) : until_(until), grace_ms_(grace_ms)
 {
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
     (void)interrupted_.open();
-}
-
-step::~step()
-{
-    threads_.clear();
-    pthread_setcancelstate(cancel_state_, nullptr);
 }
 
 void step::run(unsigned copy, const std::function<bool(const deadline &)> &f)

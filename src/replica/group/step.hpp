@@ -10,6 +10,7 @@
 #include "clock.hpp"
 #include "group/copies.hpp"
 #include "loss.hpp"
+#include "no_cancellation.hpp"
 
 namespace group
 {
@@ -25,7 +26,6 @@ public:
 
     // `grace_ms`: time that optional copies get after the last required copy has responded.
     step(const deadline &until, int grace_ms);
-    ~step();
     step(const step &) = delete;
     step &operator=(const step &) = delete;
 
@@ -48,9 +48,9 @@ private:
     void run(unsigned copy, const std::function<bool(const deadline &)> &f);
     void wait(std::unique_lock<std::mutex> &lock, const deadline &until);
 
+    const no_cancellation uncanceled_; // the threads use the stack of the caller
     const deadline until_;
     const int grace_ms_;
-    int cancel_state_ = 0;
     replica::loss interrupted_;
     std::mutex lock_;
     std::condition_variable changed_;

@@ -8,11 +8,12 @@
 #include <cstring>
 #include <fcntl.h>
 #include <new>
-#include <pthread.h>
 #include <string>
 #include <string_view>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "no_cancellation.hpp"
 
 namespace softrdma::sysfs
 {
@@ -86,8 +87,7 @@ located::located(int directory, const char *path, bool can_list) noexcept : path
     if (path == nullptr || !(can_be_of_device(path) || (can_list && can_be_parent(path))))
         return;
     const int error = errno;
-    int before = PTHREAD_CANCEL_ENABLE;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    const no_cancellation uncanceled;
     try {
         const std::string found = private_path(*path == '/' ? path : directory_of(directory) + path, can_list);
         if (!found.empty() && found.size() < sizeof(own_))
@@ -95,7 +95,6 @@ located::located(int directory, const char *path, bool can_list) noexcept : path
     } catch (const std::bad_alloc &) {
         path_ = path; // the system reports that the file does not exist
     }
-    pthread_setcancelstate(before, nullptr);
     errno = error;
 }
 
