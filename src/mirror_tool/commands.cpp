@@ -234,9 +234,11 @@ exit_status add(const options &opts)
 
 exit_status remove_copy(const options &opts)
 {
-    return change(opts, read_cfg(opts.set_file), [&](usable_set &set, progress &) {
-        set.remove(*opts.copy);
-        remove_target_line(opts.set_file, *opts.copy);
+    // A command that was stopped can have removed the copy, but not its line.
+    return change(opts, read_cfg(opts.set_file), [&](usable_set &set, progress &display) {
+        const int code = set.remove(*opts.copy, display);
+        if (!remove_target_line(opts.set_file, *opts.copy) && code != 0)
+            throw failure(fmt::format("target of copy {} not found", *opts.copy), exit_failed, code);
     });
 }
 

@@ -70,9 +70,9 @@ void open_set::add(unsigned copy, const std::string &location, const std::string
     });
 }
 
-void open_set::remove(unsigned copy)
+int open_set::remove(unsigned copy, progress &)
 {
-    call([&] { return rpma_mirror_remove_target(mirror_, copy); });
+    return call([&] { return rpma_mirror_remove_target(mirror_, copy); }, {RPMA_MIRROR_E_NOT_FOUND});
 }
 
 std::unique_ptr<rpma_mirror_recovery_report> open_set::opening() const

@@ -50,7 +50,8 @@ public:
     // Returns 0, RPMA_MIRROR_E_VERIFY, or RPMA_MIRROR_E_STALE without a report.
     virtual int verify(unsigned copy, progress &display, rpma_mirror_verify_report &report) = 0;
     virtual void add(unsigned copy, const std::string &location, const std::string &pool_set, progress &display) = 0;
-    virtual void remove(unsigned copy) = 0;
+    // Returns 0, or RPMA_MIRROR_E_NOT_FOUND if the set does not have the copy.
+    virtual int remove(unsigned copy, progress &display) = 0;
     // Report of the opening by this program, or nullptr.
     virtual std::unique_ptr<rpma_mirror_recovery_report> opening() const = 0;
     // Ends the use without an error. `unchanged`: no copy is changed.
@@ -67,7 +68,7 @@ public:
     std::unique_ptr<rpma_mirror_state> state() const override;
     int verify(unsigned copy, progress &display, rpma_mirror_verify_report &report) override;
     void add(unsigned copy, const std::string &location, const std::string &pool_set, progress &display) override;
-    void remove(unsigned copy) override;
+    int remove(unsigned copy, progress &display) override;
     std::unique_ptr<rpma_mirror_recovery_report> opening() const override;
     // With `unchanged` the set stays open until the program exits.
     void end(bool unchanged) override;

@@ -95,7 +95,10 @@ bool edit(const std::string &path, F change)
     errno = holder.lock(path);
     std::ostringstream text;
     // The stream fails if it reads nothing, or not the whole file.
-    return errno == 0 && text << std::ifstream(path).rdbuf() && replace(path, change(text.str()));
+    if (errno != 0 || !(text << std::ifstream(path).rdbuf()))
+        return false;
+    const std::string next = change(text.str());
+    return next == text.str() || replace(path, next);
 }
 
 } // namespace
@@ -122,8 +125,9 @@ void add_target_line(
         fail(set_file, "add the line '" + line + "'");
 }
 
-void remove_target_line(const std::string &set_file, unsigned copy)
+bool remove_target_line(const std::string &set_file, unsigned copy)
 {
+    bool found = false;
     const auto remove = [&](const std::string &text) {
         std::istringstream lines(text);
         std::string kept;
@@ -133,11 +137,14 @@ void remove_target_line(const std::string &set_file, unsigned copy)
             unsigned number = 0;
             if (!(words >> key >> number) || key != "target" || number != copy)
                 kept += line + '\n';
+            else
+                found = true;
         }
-        return kept;
+        return found ? kept : text;
     };
     if (!edit(set_file, remove))
         fail(set_file, fmt::format("remove the line of target {}", copy));
+    return found;
 }
 
 } // namespace mirror_tool

@@ -226,9 +226,9 @@ void writer_set::add(unsigned copy, const std::string &location, const std::stri
             &display);
 }
 
-void writer_set::remove(unsigned copy)
+int writer_set::remove(unsigned copy, progress &display)
 {
-    send_request({{"command", "remove"}, {"copy", copy}}, nullptr);
+    return send_request({{"command", "remove"}, {"copy", copy}}, &display, {RPMA_MIRROR_E_NOT_FOUND})["code"];
 }
 
 void writer_set::grow(std::uint64_t length, progress &display)

@@ -31,7 +31,7 @@ public:
     std::unique_ptr<rpma_mirror_state> state() const override;
     int verify(unsigned copy, progress &display, rpma_mirror_verify_report &report) override;
     void add(unsigned copy, const std::string &location, const std::string &pool_set, progress &display) override;
-    void remove(unsigned copy) override;
+    int remove(unsigned copy, progress &display) override;
     std::unique_ptr<rpma_mirror_recovery_report> opening() const override { return nullptr; }
     void end(bool) override {}
 

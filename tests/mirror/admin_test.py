@@ -207,6 +207,10 @@ class Admin(MirrorTest):
             slow = self.slow("verify", host, 1)
             slow.kill()
             wait_until(lambda: self.tool("verify", host, 1).returncode == 0)
+            # Without the tool, the line of the removed copy remains. The repeated command removes it.
+            self.assertIn('"code":0', self.client(host, b'{"command":"remove","copy":2}\n').makefile().read())
+            self.assertEqual(self.json("remove", host, 2)["members"], [0, 1])
+            self.assertNotIn("target 2", host.read_text())
 
     def test_a_tool_killed_before_it_writes_the_line_of_a_copy(self):
         a, b = self.target(), self.target()
