@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 
 #include "failure.hpp"
 
@@ -12,15 +13,17 @@ namespace mirror_tool
 namespace
 {
 
-// Replaces a size by its number of bytes. Returns an error, or "".
+// Replaces a size by its number of bytes. Returns an error, or "". CLI11 accepts negative and too large numbers.
 std::string to_bytes(std::string &text)
 {
     const std::string size = text;
+    std::uint64_t number = 0;
     try {
-        return CLI::AsSizeValue(false)(text);
+        if (std::from_chars(size.data(), size.data() + size.size(), number).ec == std::errc())
+            return CLI::AsSizeValue(false)(text);
     } catch (const CLI::Error &) {
-        return "'" + size + "' is not a size such as 100M";
     }
+    return "'" + size + "' is not a size such as 100M";
 }
 
 void add_rate(CLI::App &app, options &to)

@@ -348,6 +348,8 @@ class Tool(MirrorTest):
         self.refused(2, "bad:2: 'zero' is not a number", "status", self.place / "bad")
         self.refused(2, "--help", "add", self.place / "bad", 16, "x:1", "set")
         self.refused(2, "LENGTH: '12q' is not a size such as 100M", "grow", self.place / "bad", "12q")
+        for size in "-1", "18446744073709551616":
+            self.refused(2, f"--rate: '{size}' is not a size such as 100M", "resync", self.place / "bad", f"--rate={size}")
         self.refused(2, "cannot read .*: not a regular file", "status", self.place)
         (self.place / "bad").write_text("RPMAMIRROR\nlocal 0 /x 8M\n")
         self.refused(2, "bad: target missing .add a line 'target'", "status", self.place / "bad")
