@@ -32,8 +32,7 @@ private:
     int fd_ = -1;
 };
 
-// Sets an integer option of a socket. Returns false and sets errno on error.
-inline bool set_option(int fd, int level, int option, int value) noexcept
+inline bool set_option(int fd, int level, int option, int value) noexcept // false, with errno set, on error
 {
     return setsockopt(fd, level, option, &value, sizeof(value)) == 0;
 }

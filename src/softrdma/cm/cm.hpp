@@ -198,7 +198,6 @@ void queue_established(cm_id &id, const ibv_ah_attr &peer, std::uint32_t qkey) R
 int datagram_attributes(ibv_qp_attr &attr, int &mask); // returns 0 or EINVAL
 // Chooses the PSN, once. A program may use it to modify its queue pair before it accepts.
 bool choose_psn(cm_id &id) REQUIRES(lock());
-// Handle failed connection attempts; retry_or_reject() retries first.
 void rejected(cm_id &id, std::uint32_t reason, const private_data &data) REQUIRES(lock());
 void unreachable(cm_id &id, int error) REQUIRES(lock());
 void retry_or_reject(cm_id &id) REQUIRES(lock());

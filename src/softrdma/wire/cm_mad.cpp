@@ -25,7 +25,6 @@ constexpr std::size_t additional_info_size = 72;
 
 constexpr std::size_t path_request_field_size = 168;
 
-// Bytes of private data in each message.
 constexpr struct {
     cm_attribute attribute;
     std::size_t size;

@@ -63,8 +63,7 @@ public:
     }
 
     // Sends due responses, then completes what they acknowledge: a program may exit once it has polled a message.
-    // Returns `broken` after a rejection was sent, which follows the READ responses before it.
-    outcome release();
+    outcome release(); // `broken` after a rejection was sent, which follows the READ responses before it
     // Acknowledges executed requests before the queue pair stops responding. Aborts and rejects a READ response.
     void abandon();
     void flush();

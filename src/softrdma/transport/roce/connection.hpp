@@ -22,7 +22,6 @@ public:
     // `number` is that of the local queue pair.
     static std::shared_ptr<connection> create(
             std::shared_ptr<port> through, std::uint32_t number, const datagram_route &route, const attributes &attr);
-    // For create().
     connection(
             std::shared_ptr<port> through, std::uint32_t number, const datagram_route &route, const attributes &attr);
 

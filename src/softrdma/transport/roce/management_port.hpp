@@ -25,8 +25,7 @@ public:
     // Returns NULL and sets errno on error: EADDRINUSE if another process has the name.
     static std::shared_ptr<mailbox> open(const local_address &name, receiver to);
     mailbox(unique_fd socket, receiver to) : socket_(std::move(socket)), to_(std::move(to)) {}
-    // Must be called before the last reference is dropped.
-    void close() { event_loop::get()->unwatch(watch_); }
+    void close() { event_loop::get()->unwatch(watch_); } // must be called before the last reference is dropped
 
     poll_result ready(std::uint32_t events) override;
 
@@ -47,8 +46,7 @@ public:
         : socket_(std::move(socket)), family_(family), port_(port), returned_(std::move(returned))
     {
     }
-    // Must be called before the last reference is dropped.
-    void close() { event_loop::get()->unwatch(watch_); }
+    void close() { event_loop::get()->unwatch(watch_); } // must be called before the last reference is dropped
     void send(const datagram_route &route, const datagram &d, std::span<const std::byte> payload) noexcept;
 
     poll_result ready(std::uint32_t events) override;

@@ -28,8 +28,7 @@ public:
         for (std::size_t i = 0; i < Count; ++i)
             segments_[i] = {bytes_[i].data(), Size};
     }
-    // Returns the number of messages that were received, at most `count`.
-    std::size_t receive(int socket, std::size_t count) noexcept
+    std::size_t receive(int socket, std::size_t count) noexcept // returns the number of messages, at most `count`
     {
         for (std::size_t i = 0; i < count; ++i)
             messages_[i].msg_hdr = message_of({&segments_[i], 1}, control_[i], &from_[i]);
