@@ -40,8 +40,8 @@ int flusher::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::s
     return 0;
 }
 
-// Calls send() for a lane of each target, awaited ones first. `flush` receives the ranges and the tickets to wait for.
-// Returns the deadline of the flush.
+// Calls send() for a lane of each target, awaited ones first. `flush` receives ranges and tickets. Returns its
+// deadline.
 template<class Send>
 flusher::deadline flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
         posted_flush &flush, failed_copies &failed) noexcept
@@ -98,7 +98,7 @@ int flush_local_copy(const local_copy &local, const rpma_mirror_range *ranges, s
     for (std::size_t i = 0; i < n && error == 0; ++i) {
         const replica::range r{ranges[i].offset, ranges[i].length};
         if (r.length != 0)
-            error = deep ? local.deep_flush(r) : local.flush(r);
+            error = local.flush(r, deep);
     }
     local.drain();
     return error;

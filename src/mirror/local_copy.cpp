@@ -92,6 +92,18 @@ void write_state(replica::mirror_file &to, const std::string &path, const replic
         throw system_failure("cannot write " + path, error);
 }
 
+// Compares the inode of the file with that in the stamp. Returns `otherwise` if the stamp requires more, or is missing.
+replica::stamp_match match_inode(int file, const replica::mirror_file &of, replica::stamp_match otherwise)
+{
+    const replica::copy_stamp &stored = of.stamp();
+    const bool is_closed = of.state().committed.closed;
+    if (stored.size == 0 || (is_closed && stored.has_size()))
+        return otherwise;
+    if (!replica::has_stamp(std::span(&file, 1), of.state().length, stored))
+        return replica::stamp_match::changed;
+    return is_closed ? replica::stamp_match::unknown : otherwise;
+}
+
 } // namespace
 
 std::uint64_t configured_length(const settings &of)
@@ -118,6 +130,10 @@ bool local_copy::open_state()
     switch (const int error = found.open(settings_.state_path.c_str())) {
     case 0:
         file_.emplace(std::move(found));
+        // Excludes a replaced file as the source, whose length is needed before the file is mapped.
+        if (const replica::fd_owner data(::open(settings_.local_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+                data.valid())
+            match_ = match_inode(data.get(), *file_, match_);
         return true;
     case ENOENT:
         return false;
@@ -165,31 +181,13 @@ bool local_copy::open_file()
     return is_device;
 }
 
-void local_copy::check_identity(int file)
-{
-    const replica::copy_stamp &stored = file_->stamp();
-    const bool is_closed = state().committed.closed;
-    if (stored.size == 0 || (is_closed && stored.has_size()))
-        return;
-    if (!replica::has_stamp(std::span(&file, 1), state().length, stored))
-        match_ = replica::stamp_match::changed;
-    else if (is_closed)
-        match_ = replica::stamp_match::unknown;
-}
-
-void local_copy::check_identity()
-{
-    if (const replica::fd_owner file(::open(settings_.local_path.c_str(), O_RDONLY | O_CLOEXEC)); file.valid())
-        check_identity(file.get());
-}
-
 // Compares the file with its stamp. A crashed writer leaves changed times and content, but the same file.
 void local_copy::check_stamp()
 {
     const int files[] = {data_.get()};
     const replica::copy_stamp &stored = file_->stamp();
     const replica::mirror_record &record = state().committed;
-    check_identity(data_.get());
+    match_ = match_inode(data_.get(), *file_, match_);
     if (record.closed && stored.size != replica::copy_stamp::unknown_size)
         match_ = replica::match(stored, replica::stamp_content(files, {address(), length_}, record.epoch));
 }
@@ -400,19 +398,14 @@ int local_copy::check_file() const noexcept
                                      settings_.local_path.c_str(), size, settings_.state_path.c_str());
 }
 
-int local_copy::flush(replica::range r) const noexcept
+int local_copy::flush(replica::range r, bool deep) const noexcept
 {
-    return level() == RPMA_MIRROR_LEVEL_VOLATILE ? 0 : memory_.flush(r);
-}
-
-int local_copy::deep_flush(replica::range r) const noexcept
-{
-    const int error = flush(r);
-    drain();
-    if (error != 0)
+    const int error = level() == RPMA_MIRROR_LEVEL_VOLATILE ? 0 : memory_.flush(r);
+    if (error != 0 || !deep)
         return error;
-    const int deep = memory_.deep_flush(r);
-    return deep == 0 || deep == PMEM2_E_NOSUPP ? 0 : EIO;
+    drain();
+    const int result = memory_.deep_flush(r);
+    return result == 0 || result == PMEM2_E_NOSUPP ? 0 : EIO;
 }
 
 void local_copy::punch(replica::range r)

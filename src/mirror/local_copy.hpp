@@ -32,7 +32,6 @@ public:
     bool read_state();
     // Creates the file unless it exists, or extends one that is shorter. Requires the state.
     void make_data(std::uint64_t length);
-    // Creates the state file, and the file unless it exists.
     void make(const replica::mirror_state &first);
     // Maps the copy, at `hint` if possible, and reserves addresses for at least `max_length` bytes.
     void map(void *hint, std::uint64_t max_length);
@@ -51,9 +50,7 @@ public:
     void check_extension(std::uint64_t length) const;
     rpma_mirror_level level() const;
 
-    // Compares the inode with that in the stamp, which needs no mapping, unless the set was closed.
-    void check_identity();
-    // Result of comparing the file with the stamp in the state. Complete after map() or adopt().
+    // Result of comparing the file with the stamp in the state. The content is compared by map() and adopt().
     replica::stamp_match match() const { return match_; }
     // Declares that the file has the content of the set, after its resync. The next record stores its stamp.
     void accept() { match_ = replica::stamp_match::same; }
@@ -63,10 +60,9 @@ public:
 
     // Returns 0, or an error code if the file became shorter: an access to the missing pages raises SIGBUS.
     int check_file() const noexcept;
-    // Flush a range: durable after flush() and drain(), or after deep_flush(). Return 0 or an errno value.
-    int flush(replica::range r) const noexcept;
+    // Flushes a range, which is durable after drain(), or at once if `deep`. Returns 0 or an errno value.
+    int flush(replica::range r, bool deep = false) const noexcept;
     void drain() const noexcept { memory_.drain(); }
-    int deep_flush(replica::range r) const noexcept;
 
     // Replaces pages, which can be unreadable, by new ones.
     void punch(replica::range r);
@@ -74,7 +70,6 @@ public:
 private:
     replica::copy_stamp current_stamp(std::uint64_t length) const;
     bool open_file();
-    void check_identity(int file);
     void check_stamp();
 
     const settings &settings_;

@@ -17,8 +17,6 @@ bool opening::open_local_copy()
     if (!local_.open_state())
         return false;
     check_local_copy();
-    // Excludes a replaced file as the source, whose length is needed before the file is mapped.
-    local_.check_identity();
     membership_.writer.set = local_.state().set;
     newest_ = local_.state().committed;
     return true;
@@ -196,7 +194,6 @@ rpma_mirror_recovery_report opening::open_set(
     if (!found)
         create_local_copy(set_length);
     else if (local_.state().promised.epoch == 0 && local_.state().committed.epoch == 0)
-        // The process that created the state might have died before the file was complete.
         local_.make_data(local_.state().length);
     map_local_copy(hint, mapped, length, set_length, std::max(grow_to, settings_.max_length));
     check_local_level();
