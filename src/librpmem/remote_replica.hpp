@@ -9,8 +9,7 @@ namespace rpmem
 {
 
 // Remote replica: the copy of a pool on one of its targets, and its daemon. Functions can throw std::bad_alloc before
-// connect(). Call order: start(), open(), fetch_record(), connect(). After fetch_record(), a pool that open() could not
-// open may be created with open().
+// connect(). Call order: start(), open(), fetch_record(), open() again to create a pool that failed, connect().
 class remote_replica
 {
 public:

@@ -61,8 +61,7 @@ bool has_torn_line(int fd, off_t size)
     return size > 0 && (pread(fd, &last, 1, size - 1) != 1 || last != '\n');
 }
 
-// Appends a durable line. One write takes the whole line, unless the disk is full: other processes append, too. Throws
-// replica::file_error.
+// Appends a durable line by one write, because other processes append, too. Throws replica::file_error.
 void append_line(const std::string &file, std::string line)
 {
     const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;

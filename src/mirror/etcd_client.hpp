@@ -30,7 +30,6 @@ public:
 
     // Calls the first endpoint that responds. Throws failure with E_ARBITER.
     nlohmann::json call(const std::string &path, const nlohmann::json &request, const replica::deadline &until);
-    // Returns false if there was no response to the last request.
     bool responds() const { return responds_; }
 
 private:

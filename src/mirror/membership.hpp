@@ -85,7 +85,6 @@ private:
 };
 
 int error_code_for(int error);
-// Throws the failure of a target that was lost with the errno value.
 [[noreturn]] void lost(const remote_copy &c, int error);
 
 // Set of a writer, and its promise, which all its requests contain.

@@ -166,7 +166,6 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
     try {
         comparer_.compare(job, resumed_at, local_.length());
     } catch (const failure &error) {
-        // If the target does not respond, the next resync uses the previous cursor.
         if (error.code() == RPMA_MIRROR_E_CANCELED && within.cancel == nullptr && !c.was_synced)
             guarded([&] { store_cursor(c, deadline(settings_.operation_ms)); });
         throw;

@@ -11,9 +11,8 @@ namespace mirror
 
 using group::quiet_thread;
 
-// Calls f for copies, given as bits, concurrently, and stores the newest record that they return. A copy has responded
-// if f returns; an exception is stored in the copy. Once is_complete() returns true for the copies that have responded,
-// the others get a tenth of the remaining time.
+// Calls f for copies, given as bits, concurrently, and stores their newest record. A copy has responded if f returns;
+// an exception is stored in the copy. After is_complete() returned true, the others get a tenth of the remaining time.
 void query_copies(const remote_copies &copies, std::uint32_t bits, const replica::deadline &until,
         replica::mirror_record &newest, const std::function<void(remote_copy &, const replica::deadline &)> &f,
         const std::function<bool(std::uint32_t responded)> &is_complete);

@@ -209,7 +209,6 @@ exit_status change(const options &opts, const cfg_ptr &cfg, const std::function<
     return exit_done;
 }
 
-// Returns whether the copy is in sync at the target of the command.
 bool is_in_sync(const rpma_mirror_copy &copy, const options &opts)
 {
     std::string location = opts.location;

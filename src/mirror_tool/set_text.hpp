@@ -12,7 +12,6 @@ void check_target_words(const std::string &location, const std::string &pool_set
 // Change the target lines of a set file, which is replaced atomically.
 void add_target_line(
         const std::string &set_file, unsigned copy, const std::string &location, const std::string &pool_set);
-// Returns whether the set file had the line.
 bool remove_target_line(const std::string &set_file, unsigned copy);
 
 } // namespace mirror_tool

@@ -26,8 +26,7 @@ enum class readable_by {
     owner // the file contains a secret
 };
 
-// Returns the facts of an opened file. Throws file_error if it was not opened, or is neither a regular file nor a
-// character device.
+// Returns the facts of an opened regular file or character device. Throws file_error for others, and if fd is invalid.
 struct stat check_text_file(const fd_owner &file);
 
 // Reads the rest of a file of at most 1 MiB. Throws file_error.

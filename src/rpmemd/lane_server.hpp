@@ -18,8 +18,8 @@
 namespace rpmemd
 {
 
-// Address that the lanes of a session connect to, the epoch that the lanes of a mirrored set's writer must prove (0 for
-// a pool or a reader), and the metrics.
+// Address for the lanes of a session, metrics, and the epoch that a writer's lanes must prove (0 for pools and
+// readers).
 struct lane_params {
     std::string address;
     std::uint64_t epoch = 0;

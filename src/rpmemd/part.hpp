@@ -65,9 +65,8 @@ private:
 
 bool is_directory(const part_line &line);
 
-// Opens the parts that the lines specify. A directory contains numbered files with their actual sizes. With
-// options.may_grow, the last part can be smaller than listed, and parts can be missing after it. Throws ENOTSUP if
-// options.create is set for a directory.
+// Opens the parts of the lines. A directory contains numbered files with their actual sizes, and cannot be created
+// (ENOTSUP). With options.may_grow, the last part can be smaller than listed, and parts can be missing after it.
 std::vector<part> open_parts(const poolset &set, const part_options &options);
 
 } // namespace rpmemd

@@ -121,8 +121,7 @@ void pool::use(std::unique_ptr<pool_memory> memory)
     std::atomic_ref(memory_).store(memories_.back().get());
 }
 
-// Returns the lines of the parts to create. Throws failure unless the set file lists the open parts, of which only the
-// last may be larger, and has the capacity.
+// Returns lines of parts to create. Throws failure unless the set file has the capacity, and lists the open parts.
 std::vector<part_line> pool::check_growth(const poolset &listed, std::uint64_t size) const
 {
     std::uint64_t usable = 0;

@@ -42,9 +42,8 @@ public:
     virtual void cut() noexcept = 0; // breaks the path; packet_receiver::path_lost() follows on both sides
 };
 
-// Receiver of a path's packets and events. An interface, because paths know no queue pair. The calls take the lock of
-// the queue pair. Packets of a path that it no longer uses are ignored: their PSNs may coincide with those of the
-// current connection.
+// Receiver of a path's packets and events. An interface, because paths know no queue pair. The calls take its lock.
+// Packets of an earlier path are ignored: their PSNs may coincide with those of the current connection.
 class packet_receiver
 {
 public:

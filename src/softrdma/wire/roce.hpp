@@ -51,8 +51,7 @@ bool decode(std::span<const std::byte> bytes, packet &p) noexcept;
 bool decode_datagram(std::span<const std::byte> bytes, datagram &d) noexcept;
 
 // Invariant CRC of a packet, in the order of its bytes on the wire. `headers` starts with the BTH; headers, payload and
-// padding have a multiple of 4 bytes. `identification` is that of an IPv4 header. SoftRoCE computes the CRC of a FLUSH
-// otherwise: over all these bytes once more.
+// padding have a multiple of 4 bytes. `identification` is of IPv4. For a FLUSH, SoftRoCE adds all bytes once more.
 using invariant_crc = std::array<std::byte, 4>;
 enum class crc_rule : std::uint8_t {
     standard,

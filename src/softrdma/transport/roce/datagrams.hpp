@@ -6,8 +6,7 @@
 namespace softrdma::roce
 {
 
-// Creates the path of a datagram queue pair, whose number is one of the port. The caller must not hold a lock. Returns
-// NULL and sets errno on error.
+// Creates the path of a datagram queue pair. The caller must not hold a lock. Returns NULL and sets errno on error.
 std::unique_ptr<datagram_path> open_datagram_path();
 
 } // namespace softrdma::roce

@@ -24,8 +24,7 @@ class connection;
 class port final : public event_handler, public std::enable_shared_from_this<port>
 {
 public:
-    // Opens the port with the first call, which waits for at most two seconds. The caller must not hold a lock. Returns
-    // NULL and sets errno on error.
+    // Opens the port once, within two seconds. The caller must not hold a lock. Returns NULL and sets errno on error.
     static std::shared_ptr<port> open();
     // Returns NULL if it is not open.
     static std::shared_ptr<port> get();

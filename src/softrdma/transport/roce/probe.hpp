@@ -8,9 +8,8 @@
 namespace softrdma::roce
 {
 
-// Sends a valid packet to the UDP port of a host, from another port than that of RoCE: a management datagram that
-// devices drop. A host without the port reports it (ICMP). Ports of the addresses are ignored. Returns an empty
-// descriptor if the packet cannot be sent.
+// Sends a management datagram that devices drop to the UDP port of a host, from another port. A host without the port
+// reports it (ICMP). Ports of the addresses are ignored. Returns an empty descriptor if the packet cannot be sent.
 unique_fd probe(sockaddr_storage from, sockaddr_storage to) noexcept;
 // Returns true if the host has reported that the port is closed, or the network that it is not reachable.
 bool is_closed(const unique_fd &probe) noexcept;

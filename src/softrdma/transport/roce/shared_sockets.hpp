@@ -15,8 +15,7 @@ namespace softrdma::roce
 // The sockets of UDP port 4791, which the processes of one user in one network namespace share. The kernel selects the
 // socket of a packet by its destination queue pair: the high bits of the number are the lane. A process receives from
 // the socket of its lane only, so a stopped process does not delay others. Each process has all sockets open, because
-// the kernel numbers them by their position, and a process that joins gets them from any other one, even if all are
-// stopped.
+// the kernel numbers them by their position, and a process that joins gets them from any other, even a stopped one.
 class shared_sockets
 {
 public:

@@ -14,8 +14,7 @@ namespace softrdma
 // Start of the file that a process shares: its identity and regions. The blocks of transport/shared_layout.hpp follow.
 
 inline constexpr std::uint64_t arena_magic = 0x616e657261534652;
-// Must be raised with each change of shared memory: this file, transport/shared_layout.hpp and their protocol.
-// Processes of different versions use TCP.
+// Must be raised with each change of this file, transport/shared_layout.hpp or their protocol. Versions meet over TCP.
 inline constexpr std::uint32_t arena_version = 9;
 
 // The next two structures describe the process that owns the arena. Rows in docs/softrdma.md: `liveness`,

@@ -12,7 +12,6 @@ namespace softrdma
 class local_client : public event_handler, public pending_peer, public std::enable_shared_from_this<local_client>
 {
 public:
-    // `others` are the clients at sockets of the same kind.
     local_client(unique_fd socket, pending_peers &others) noexcept : socket_(std::move(socket)), others_(others) {}
 
     // Accepts the client unless it belongs to another user. Returns the same value as listener::receiver.
