@@ -31,8 +31,9 @@ void scenario::die(process &p, bool power, time_us back_after)
         // Reverts the data of only one target, because the set needs a source. Data that a writer is about to
         // acknowledge stays.
         if (restores_parts_ && !is_pool_ && machine == writers && !writer_lives() && world_.one_in(2)) {
+            // A forced opening would find unused bytes in a part from the time before a growth.
             world_.log("the part of machine %u is replaced", machine);
-            if (storage_.restore(directory(machine) + "/part", storage::restored::as_other_file))
+            if (storage_.restore(directory(machine) + "/part", storage::restored::as_other_file, history_.set_length()))
                 history_.replaced(copy_of(machine));
         }
         start_target(machine);

@@ -24,7 +24,7 @@ constexpr std::uint64_t seeds_at_once = 50;
 constexpr std::uint64_t usual_seeds = 200, min_cuts = 1'000'000;
 
 // Seeds above the usual ones that failed.
-constexpr std::uint64_t failed_before[] = {461, 3625, 7366, 8276, 8834};
+constexpr std::uint64_t failed_before[] = {461, 3625, 4423, 7366, 8276, 8834};
 
 // Sum over all processes.
 std::atomic<std::uint64_t> *cuts = nullptr;

@@ -150,16 +150,19 @@ void storage::persist(const std::byte *from, std::size_t length)
         f->persist(static_cast<std::size_t>(from - f->live), length);
 }
 
-void storage::back_up(const std::string &path)
+void storage::back_up(const std::string &path, std::uint64_t set_length)
 {
-    if (file *const f = named(path); f != nullptr && f->live != nullptr)
+    if (file *const f = named(path); f != nullptr && f->live != nullptr) {
         f->backup.assign(f->live, f->live + f->size());
+        f->backup_length = set_length;
+    }
 }
 
-bool storage::restore(const std::string &path, restored how)
+bool storage::restore(const std::string &path, restored how, std::uint64_t set_length)
 {
     file *const f = named(path);
-    if (f == nullptr || f->backup.empty() || f->backup.size() != f->size())
+    if (f == nullptr || f->backup.empty() || f->backup.size() != f->size() ||
+            (set_length != 0 && f->backup_length != set_length))
         return false;
     f->is_restored = true;
     std::ranges::copy(f->backup, f->live);

@@ -18,7 +18,8 @@ struct file {
     std::byte *live = nullptr;
     std::vector<std::byte> durable;
     std::vector<std::byte> backup;
-    bool is_restored = false; // from the backup, since the last opening
+    std::uint64_t backup_length = 0; // length of the set at the time of the backup
+    bool is_restored = false;        // from the backup, since the last opening
     // Size of the real file, which may exceed the used part, and the size that remains after a power failure.
     std::size_t real_size = 0, durable_size = 0;
     std::vector<std::pair<std::size_t, std::size_t>> punched; // holes, begin and end, that fsync() makes durable
@@ -60,9 +61,9 @@ public:
         in_place,
         as_other_file
     };
-    void back_up(const std::string &path);
-    // Returns false if there is no backup of the current length.
-    bool restore(const std::string &path, restored how);
+    void back_up(const std::string &path, std::uint64_t set_length);
+    // Returns false without a backup of the current size, or if it is of another length of the set than the one given.
+    bool restore(const std::string &path, restored how, std::uint64_t set_length = 0);
     // Simulates a power failure: each word of these files that was not durable gets either its old or its new value.
     void lose_power(const std::string &directory);
 

@@ -99,7 +99,7 @@ bool scenario::open(session &s, unsigned tries, unsigned flags)
             closed_[s.machine] = false;
             if (world_.one_in(2))
                 for (const std::string &path : {directory(s.machine) + "/home", directory(writers) + "/part"})
-                    storage_.back_up(path);
+                    storage_.back_up(path, s.length);
             return true;
         }
         world_.log("cannot open: %s", rpma_mirror_error_message());
