@@ -9,6 +9,7 @@
 
 #include "failure.hpp"
 #include "membership.hpp"
+#include "sync_directory.hpp"
 
 namespace mirror
 {
@@ -213,7 +214,7 @@ void local_copy::make_data(std::uint64_t length)
     }
     if (fsync(file.get()) != 0)
         throw system_failure("cannot create " + path);
-    if (const int error = replica::sync_directory_of(path); error != 0)
+    if (const int error = sync_directory_of(path); error != 0)
         throw system_failure("cannot create " + path, error);
 }
 

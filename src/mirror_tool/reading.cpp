@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sync_directory.hpp"
+
 namespace mirror_tool
 {
 
@@ -54,12 +56,8 @@ public:
         if (fsync(fd_) != 0 || rename(temporary_.c_str(), path_.c_str()) != 0)
             throw error();
         temporary_.clear();
-        const std::size_t slash = path_.rfind('/');
-        const std::string directory = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-        const int opened = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        const bool synced = opened >= 0 && fsync(opened) == 0;
-        close(opened);
-        if (!synced)
+        errno = sync_directory_of(path_);
+        if (errno != 0)
             throw error();
     }
 

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <span>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 
 #include "short_text.hpp"
 #include "siphash.hpp"
+#include "sync_directory.hpp"
 
 namespace replica
 {
@@ -69,13 +69,6 @@ std::uint64_t decode_slot(std::span<const std::byte, slot_size> bytes, mirror_st
 }
 
 } // namespace
-
-int sync_directory_of(const std::string &path)
-{
-    const std::string directory = std::filesystem::path(path).parent_path();
-    const fd_owner opened(::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return opened.valid() && fsync(opened.get()) == 0 ? 0 : errno;
-}
 
 int mirror_file::lock()
 {

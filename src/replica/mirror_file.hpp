@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <string>
-
 #include "copy_stamp.hpp"
 #include "fd_owner.hpp"
 #include "mirror_state.hpp"
 
 namespace replica
 {
-
-// Makes the name of a new file durable. Returns 0 or an errno value.
-int sync_directory_of(const std::string &path);
 
 // State file of a copy: two slots, written alternately, so that the last stored state survives a power failure at any
 // time. Locked against other processes. Not thread-safe.

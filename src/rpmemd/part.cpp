@@ -10,8 +10,8 @@
 #include "clock.hpp"
 #include "failure.hpp"
 #include "log.hpp"
-#include "mirror_file.hpp"
 #include "pool_header.hpp"
+#include "sync_directory.hpp"
 #include "takeover.hpp"
 
 namespace rpmemd
@@ -132,7 +132,7 @@ void part::allocate(std::uint64_t size)
         throw system_failure("cannot allocate " + std::to_string(size) + " bytes for the part " + path_, error);
     if (fsync(file_.get()) != 0)
         throw system_failure("cannot sync the part " + path_);
-    const int error = replica::sync_directory_of(path_);
+    const int error = sync_directory_of(path_);
     if (error != 0 && error != EACCES && error != EINVAL)
         throw system_failure("cannot sync the directory of the part " + path_, error);
 }
