@@ -40,8 +40,7 @@ int flusher::check_ranges(unsigned lane, const rpma_mirror_range *ranges, std::s
     return 0;
 }
 
-// Calls send() for a lane of each target, awaited ones first. `flush` receives ranges and tickets. Returns its
-// deadline.
+// Calls send() for a lane of each target, awaited ones first. Stores ranges and tickets. Returns the deadline.
 template<class Send>
 flusher::deadline flusher::post(unsigned lane, const rpma_mirror_range *ranges, std::size_t n, const Send &send,
         posted_flush &flush, failed_copies &failed) noexcept

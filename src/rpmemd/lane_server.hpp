@@ -18,8 +18,7 @@
 namespace rpmemd
 {
 
-// Address for the lanes of a session, metrics, and the epoch that a writer's lanes must prove (0 for pools and
-// readers).
+// Address for the lanes of a session, metrics, and the epoch that lanes of a writer must prove (0 without a writer).
 struct lane_params {
     std::string address;
     std::uint64_t epoch = 0;
