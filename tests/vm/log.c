@@ -91,7 +91,7 @@ static void check(const char *path, uint64_t acknowledged)
 
 int main(int argc, char **argv)
 {
-    check_handle_in_process(give_up, argv[0]);
+    check_handle(give_up, argv[0]);
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct side self = {.addr = argc > 2 ? argv[2] : NULL};
     if (argc == 5 && !strcmp(argv[1], "serve")) {
