@@ -2,6 +2,7 @@
 """RoCE between two network namespaces, over a relay that loses, repeats and reorders packets. Processes of one
 namespace share UDP port 4791. usage: roce_test.py SOFTRDMA PROGRAM-DIRECTORY NO-SEGMENTATION LINGER"""
 
+import contextlib
 import ctypes
 import fcntl
 import itertools
@@ -909,4 +910,6 @@ if __name__ == "__main__":
         skip("no network namespace can be created, or ibv_rc_pingpong is not installed")
     for target, link in zip(sys.argv[3:5], (NO_SEGMENTATION, LINGER)):
         os.symlink(target, link)
+    with contextlib.suppress(PermissionError):
+        os.nice(-10) # beside other tests the relay would be slower than the retry limit permits
     unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)
