@@ -7,20 +7,11 @@ SUITE(conn);
 
 #define NO_QUEUE ((struct rpma_cq *)(uintptr_t)64)
 
-CALL_CASE(both_sides_get_the_established_event, connect_pair());
-
 CASE(connecting_does_not_wait_for_the_other_side)
 {
     struct listener listener = listen_somewhere(new_peer());
     struct rpma_conn *active = call_listener(&listener);
     assert_not_readable(event_fd(active));
-}
-
-CASE(a_port_without_a_listener_rejects)
-{
-    char port[8];
-    pick_port(port);
-    expect_event(connect_request(new_request(new_peer(), port, NULL), NULL), RPMA_CONN_REJECTED);
 }
 
 CASE(the_event_descriptor_is_readable_when_an_event_waits)

@@ -42,24 +42,6 @@ static void assert_matches(const char *text, const char *pattern)
 /* base name of the file, line with at least three digits or blanks, function, text */
 #define PLACE_AND_TEXT "[a-z_]+\\.[a-z]+: ( |[0-9])*[0-9]: [a-z_0-9]+: [^\n]+\n$"
 
-CASE(syslog_gets_level_place_and_text)
-{
-    provoke_error();
-    assert_matches(syslog_spy.text, "^\\*ERROR\\* " PLACE_AND_TEXT);
-}
-
-CASE(syslog_gets_the_severity)
-{
-    provoke_error();
-    assert_int_equal(LOG_PRI(syslog_spy.priority), LOG_ERR);
-}
-
-CASE(syslog_gets_the_facility_local7)
-{
-    provoke_error();
-    assert_int_equal(syslog_spy.priority & LOG_FACMASK, LOG_LOCAL7);
-}
-
 CASE(syslog_is_independent_of_the_auxiliary_threshold)
 {
     set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
@@ -73,7 +55,11 @@ static void tagged(enum rpma_log_level level, void (*provoke)(void), const char 
     provoke();
     assert_matches(syslog_spy.text, pattern);
     assert_int_equal(LOG_PRI(syslog_spy.priority), severity);
+    assert_int_equal(syslog_spy.priority & LOG_FACMASK, LOG_LOCAL7);
 }
+
+CALL_CASE(syslog_has_a_tag_and_a_severity_for_errors,
+        tagged(RPMA_LOG_LEVEL_ERROR, provoke_error, "^\\*ERROR\\* " PLACE_AND_TEXT, LOG_ERR));
 
 CALL_CASE(syslog_has_a_tag_and_a_severity_for_information,
         tagged(RPMA_LOG_LEVEL_INFO, provoke_info, "^\\*INFO\\*  " PLACE_AND_TEXT, LOG_INFO));

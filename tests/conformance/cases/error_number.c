@@ -15,14 +15,6 @@ CASE(an_unmapped_region_is_efault)
     assert_provider(rpma_mr_reg(peer, (void *)(uintptr_t)4096, 4096, RPMA_MR_USAGE_READ_SRC, &mr), EFAULT);
 }
 
-CASE(an_address_in_use_is_eaddrinuse)
-{
-    struct listener listener = listen_somewhere(new_peer());
-    struct rpma_ep *second = NULL;
-    errno = BEFORE;
-    assert_provider(rpma_ep_listen(listener.peer, case_address, listener.port, &second), EADDRINUSE);
-}
-
 CASE(a_full_send_queue_is_enomem)
 {
     struct pair pair = connect_pair();

@@ -18,44 +18,40 @@ static void assert_broken(const struct pair *pair, enum ibv_wc_status status)
     assert_filled(pair->server.memory.ptr, MEMORY_SIZE, 0);
 }
 
-#define KEY_BYTES(ROW) ROW(0) ROW(1) ROW(2) ROW(3)
-
-#define KEY_CASES(byte)                                                                                                \
-    CASE(a_write_with_a_key_wrong_in_byte_##byte##_is_an_access_error)                                                 \
-    {                                                                                                                  \
-        struct pair pair = connect_pair();                                                                             \
-        struct rpma_mr_remote *forged = forged_remote_of(pair.server.memory, KEY_AT + (byte), 0x10);                   \
-        fill(pair.client.memory.ptr, 64, 1);                                                                           \
-        assert_done(rpma_write(pair.client.conn, forged, 0, pair.client.memory.mr, 0, 64, ALWAYS, &pair));             \
-        assert_broken(&pair, IBV_WC_REM_ACCESS_ERR);                                                                   \
-    }
-KEY_BYTES(KEY_CASES)
-
-/* name, byte of the descriptor, bits to invert, call */
-#define FORGED(ROW)                                                                                                    \
-    ROW(a_read_with_a_wrong_key, KEY_AT, 1, rpma_read(conn, mr, 0, forged, 0, 64, ALWAYS, &pair))                      \
-    ROW(an_atomic_write_with_a_wrong_key, KEY_AT, 1, rpma_atomic_write(conn, forged, 0, "8 bytes", ALWAYS, &pair))     \
-    ROW(a_flush_with_a_wrong_key, KEY_AT, 1,                                                                           \
-            rpma_flush(conn, forged, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &pair))                                 \
-    ROW(a_write_beyond_the_registered_memory, LENGTH_AT + 2, 0x10,                                                     \
-            rpma_write(conn, forged, MEMORY_SIZE - 4, mr, 0, 8, ALWAYS, &pair))                                        \
-    ROW(a_read_beyond_the_registered_memory, LENGTH_AT + 2, 0x10,                                                      \
-            rpma_read(conn, mr, 0, forged, MEMORY_SIZE - 4, 8, ALWAYS, &pair))                                         \
-    ROW(a_failing_write_without_a_requested_completion, KEY_AT, 1,                                                     \
-            rpma_write(conn, forged, 0, mr, 0, 8, ON_ERROR, &pair))                                                    \
-    ROW(a_failing_read_without_a_requested_completion, KEY_AT, 1, rpma_read(conn, mr, 0, forged, 0, 8, ON_ERROR, &pair))
-
-#define FORGED_CASE(name, byte, bits, call)                                                                            \
+/* name, region of the peer, call on it, which names that region `remote` */
+#define ACCESS_ERROR_CASE(name, remote_region, call)                                                                   \
     CASE(name##_is_an_access_error)                                                                                    \
     {                                                                                                                  \
         struct pair pair = connect_pair();                                                                             \
         struct rpma_conn *conn = pair.client.conn;                                                                     \
         struct rpma_mr_local *mr = pair.client.memory.mr;                                                              \
-        struct rpma_mr_remote *forged = forged_remote_of(pair.server.memory, byte, bits);                              \
+        struct rpma_mr_remote *remote = remote_region;                                                                 \
         (void)mr;                                                                                                      \
+        fill(pair.client.memory.ptr, 64, 1);                                                                           \
         assert_done(call);                                                                                             \
         assert_broken(&pair, IBV_WC_REM_ACCESS_ERR);                                                                   \
     }
+
+/* name, byte of the descriptor, bits to invert, call */
+#define FORGED(ROW)                                                                                                    \
+    ROW(a_write_with_a_key_wrong_in_byte_0, KEY_AT, 0x10, rpma_write(conn, remote, 0, mr, 0, 64, ALWAYS, &pair))       \
+    ROW(a_write_with_a_key_wrong_in_byte_1, KEY_AT + 1, 0x10, rpma_write(conn, remote, 0, mr, 0, 64, ALWAYS, &pair))   \
+    ROW(a_write_with_a_key_wrong_in_byte_2, KEY_AT + 2, 0x10, rpma_write(conn, remote, 0, mr, 0, 64, ALWAYS, &pair))   \
+    ROW(a_write_with_a_key_wrong_in_byte_3, KEY_AT + 3, 0x10, rpma_write(conn, remote, 0, mr, 0, 64, ALWAYS, &pair))   \
+    ROW(a_read_with_a_wrong_key, KEY_AT, 1, rpma_read(conn, mr, 0, remote, 0, 64, ALWAYS, &pair))                      \
+    ROW(an_atomic_write_with_a_wrong_key, KEY_AT, 1, rpma_atomic_write(conn, remote, 0, "8 bytes", ALWAYS, &pair))     \
+    ROW(a_flush_with_a_wrong_key, KEY_AT, 1,                                                                           \
+            rpma_flush(conn, remote, 0, 8, RPMA_FLUSH_TYPE_VISIBILITY, ALWAYS, &pair))                                 \
+    ROW(a_write_beyond_the_registered_memory, LENGTH_AT + 2, 0x10,                                                     \
+            rpma_write(conn, remote, MEMORY_SIZE - 4, mr, 0, 8, ALWAYS, &pair))                                        \
+    ROW(a_read_beyond_the_registered_memory, LENGTH_AT + 2, 0x10,                                                      \
+            rpma_read(conn, mr, 0, remote, MEMORY_SIZE - 4, 8, ALWAYS, &pair))                                         \
+    ROW(a_failing_write_without_a_requested_completion, KEY_AT, 1,                                                     \
+            rpma_write(conn, remote, 0, mr, 0, 8, ON_ERROR, &pair))                                                    \
+    ROW(a_failing_read_without_a_requested_completion, KEY_AT, 1, rpma_read(conn, mr, 0, remote, 0, 8, ON_ERROR, &pair))
+
+#define FORGED_CASE(name, byte, bits, call)                                                                            \
+    ACCESS_ERROR_CASE(name, forged_remote_of(pair.server.memory, byte, bits), call)
 FORGED(FORGED_CASE)
 
 /* name, usage of the peer's region, call */
@@ -68,17 +64,7 @@ FORGED(FORGED_CASE)
     ROW(writing_what_is_for_messages, RPMA_MR_USAGE_RECV, rpma_write(conn, remote, 0, mr, 0, 64, ALWAYS, &pair))       \
     ROW(reading_what_is_for_messages, RPMA_MR_USAGE_SEND, rpma_read(conn, mr, 0, remote, 0, 64, ALWAYS, &pair))
 
-#define FORBIDDEN_CASE(name, usage, call)                                                                              \
-    CASE(name##_is_an_access_error)                                                                                    \
-    {                                                                                                                  \
-        struct pair pair = connect_pair();                                                                             \
-        struct rpma_conn *conn = pair.client.conn;                                                                     \
-        struct rpma_mr_local *mr = pair.client.memory.mr;                                                              \
-        struct rpma_mr_remote *remote = remote_of(new_region(pair.peer, 4096, usage));                                 \
-        (void)mr;                                                                                                      \
-        assert_done(call);                                                                                             \
-        assert_broken(&pair, IBV_WC_REM_ACCESS_ERR);                                                                   \
-    }
+#define FORBIDDEN_CASE(name, usage, call) ACCESS_ERROR_CASE(name, remote_of(new_region(pair.peer, 4096, usage)), call)
 FORBIDDEN(FORBIDDEN_CASE)
 
 CASE(a_region_that_was_deregistered_is_an_access_error)

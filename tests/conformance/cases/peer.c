@@ -11,11 +11,6 @@ CASE(a_peer_is_created_and_deleted)
     struct rpma_peer *peer = new_peer();
     assert_done(rpma_peer_delete(&peer));
     assert_null(peer);
-}
-
-CASE(deleting_no_peer_succeeds)
-{
-    struct rpma_peer *peer = NULL;
     assert_done(rpma_peer_delete(&peer));
     assert_null(peer);
 }

@@ -46,20 +46,6 @@ static struct rpma_cq *expect_queue(const struct shared *shared, bool receive_qu
     return cq;
 }
 
-CASE(waiting_returns_the_main_queue)
-{
-    struct shared shared = connect_shared(4);
-    post(&shared);
-    expect_success(expect_queue(&shared, false), IBV_WC_RDMA_WRITE, &shared);
-}
-
-CASE(waiting_returns_the_receive_queue)
-{
-    struct shared shared = connect_shared(4);
-    receive(&shared);
-    expect_success(expect_queue(&shared, true), IBV_WC_RECV, &shared);
-}
-
 CASE(waiting_need_not_return_the_kind)
 {
     struct shared shared = connect_shared(4);
@@ -144,15 +130,10 @@ CASE(a_channel_without_receive_queue_returns_the_main_queue)
     expect_success(expect_queue(&shared, false), IBV_WC_RECV, &shared);
 }
 
-CASE(waiting_for_the_main_queue_alone_is_refused)
+CASE(waiting_for_one_of_the_queues_alone_is_refused)
 {
     struct shared shared = connect_shared(4);
     assert_rpma(rpma_cq_wait(shared.pair.client.cq), RPMA_E_SHARED_CHANNEL);
-}
-
-CASE(waiting_for_the_receive_queue_alone_is_refused)
-{
-    struct shared shared = connect_shared(4);
     assert_rpma(rpma_cq_wait(shared.rcq), RPMA_E_SHARED_CHANNEL);
 }
 

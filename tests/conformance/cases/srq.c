@@ -49,11 +49,6 @@ CASE(it_is_created_with_the_defaults_and_deleted)
     assert_non_null(own_cq(srq));
     assert_done(rpma_srq_delete(&srq));
     assert_null(srq);
-}
-
-CASE(deleting_nothing_succeeds)
-{
-    struct rpma_srq *srq = NULL;
     assert_done(rpma_srq_delete(&srq));
 }
 
@@ -113,12 +108,6 @@ CASE(more_receives_than_it_holds_are_a_provider_error)
         ++posted;
     assert_true(posted >= 4);
     assert_rpma(result, RPMA_E_PROVIDER);
-}
-
-CASE(receives_complete_on_its_own_queue)
-{
-    struct pool pool = connect_to_pool(8, 0);
-    assert_received_on(&pool, own_cq(pool.srq));
 }
 
 CASE(its_own_queue_goes_before_that_of_the_connection)

@@ -298,23 +298,3 @@ CASE(threads_connect_through_one_peer_at_once)
     assert_int_equal(pthread_join(server, NULL), 0);
     assert_int_equal(atomic_load(&failures), 0);
 }
-
-static void *wait_for_requests(void *argument)
-{
-    struct listener *listener = argument;
-    struct rpma_conn_req *req = NULL;
-    EXPECT(rpma_ep_next_conn_req(listener->ep, NULL, &req) == 0 && req);
-    EXPECT(rpma_ep_next_conn_req(listener->ep, NULL, &req) == 0);
-    return NULL;
-}
-
-CASE(a_waiting_endpoint_is_woken_by_each_request)
-{
-    struct listener listener = listen_somewhere(new_peer());
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_requests, &listener), 0);
-    call_listener(&listener);
-    call_listener(&listener);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(atomic_load(&failures), 0);
-}
