@@ -110,6 +110,4 @@ INTEGRATION_TEST(both_sides_write_and_read_megabytes_at_once)
     expect_line(server->link, "played");
 }
 
-static const struct role roles[] = {{"duplex", serve_duplex}, {NULL, NULL}};
-
-INTEGRATION_MAIN(roles)
+INTEGRATION_MAIN_WITH_ROLES({"duplex", serve_duplex})

@@ -202,7 +202,8 @@ static bool has_native_flush(struct side *self)
 {
     struct ibv_context *context;
     struct ibv_device_attr_ex attributes = {0};
-    query_device(self, &context, &attributes);
+    CHECK_OK(rpma_utils_get_ibv_context(self->addr, RPMA_UTIL_IBV_CONTEXT_REMOTE, &context));
+    CHECK_EQ(ibv_query_device_ex(context, NULL, &attributes), 0);
     uint64_t both = DEVICE_FLUSH_GLOBAL | DEVICE_FLUSH_PERSISTENT;
     return (attributes.device_cap_flags_ex & both) == both;
 }

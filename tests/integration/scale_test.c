@@ -98,7 +98,8 @@ INTEGRATION_TEST(connections_leave_nothing_behind)
             expect_event(conn, RPMA_CONN_REJECTED);
         } else {
             expect_event(conn, RPMA_CONN_ESTABLISHED);
-            disconnect(conn);
+            CHECK_OK(rpma_conn_disconnect(conn));
+            expect_end(conn);
         }
         scope_drop(&self->scope, conn);
         scope_drop(&self->scope, region.mr);

@@ -161,9 +161,3 @@ struct rpma_conn *connect_to(
     }
     return conn;
 }
-
-void disconnect(struct rpma_conn *conn)
-{
-    CHECK_OK(rpma_conn_disconnect(conn));
-    expect_end(conn);
-}

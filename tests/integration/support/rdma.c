@@ -26,26 +26,15 @@ DEFINE_RELEASE(release_req, rpma_conn_req, rpma_conn_req_delete)
 DEFINE_RELEASE(release_conn, rpma_conn, rpma_conn_delete)
 #undef DEFINE_RELEASE
 
-static struct ibv_context *device_of(const struct side *self)
+struct rpma_peer *make_peer(struct side *self)
 {
     struct ibv_context *context = NULL;
     CHECK_OK(rpma_utils_get_ibv_context(
             self->addr, self->link ? RPMA_UTIL_IBV_CONTEXT_LOCAL : RPMA_UTIL_IBV_CONTEXT_REMOTE, &context));
-    return context;
-}
-
-struct rpma_peer *make_peer(struct side *self)
-{
     struct rpma_peer *peer = NULL;
-    CHECK_OK(rpma_peer_new(device_of(self), &peer));
+    CHECK_OK(rpma_peer_new(context, &peer));
     scope_add(&self->scope, release_peer, peer);
     return peer;
-}
-
-void query_device(struct side *self, struct ibv_context **context, struct ibv_device_attr_ex *attributes)
-{
-    *context = device_of(self);
-    CHECK_EQ(ibv_query_device_ex(*context, NULL, attributes), 0);
 }
 
 /* munmap() needs the length, too. */

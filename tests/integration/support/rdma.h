@@ -14,9 +14,6 @@ scope_release release_peer, release_mr, release_remote, release_cfg, release_ep,
 
 struct rpma_peer *make_peer(struct side *self);
 
-/* Attributes of the device that serves the side's address. */
-void query_device(struct side *self, struct ibv_context **context, struct ibv_device_attr_ex *attributes);
-
 struct region {
     char *ptr;
     size_t size;
@@ -95,6 +92,3 @@ struct rpma_mr_remote *remote_region(struct side *self, const struct rpma_conn *
 
 /* Makes a remote region from a descriptor. */
 struct rpma_mr_remote *make_remote(struct side *self, const uint8_t descriptor[DESCRIPTOR_SIZE]);
-
-/* Disconnects an established connection and waits for the end; the peer must respond or exit. */
-void disconnect(struct rpma_conn *conn);

@@ -44,10 +44,7 @@ int side_teardown(void **state);
 /* Defines a test with the parameter `self`. */
 #define INTEGRATION_TEST(name) DEFINE_TEST_WITH(struct side *self, name, side_setup, side_teardown)
 
-/* Returns true if one side uses another librpma, which may be older: see integration_main. */
-bool with_older_library(void);
-
-/* Skips the running test if one side uses another librpma. */
+/* Skips the running test if one side uses another librpma, which may be older: see integration_main. */
 void needs_no_older_library(void);
 
 /*
