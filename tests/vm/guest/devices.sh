@@ -14,10 +14,6 @@ set_up_rdma() {
     dummy)
         ip link add rdma0 type dummy
         ;;
-    veth)
-        ip link add rdma0 type veth peer name rdma1
-        ip link set rdma1 up
-        ;;
     two-guests)
         ip link set eth0 name rdma0
         ;;

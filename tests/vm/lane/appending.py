@@ -75,6 +75,19 @@ class Acknowledgements:
                     f"only {self.count} records were acknowledged, then: {self.complaint or 'nothing'}; console:\n"
                     f"{self.machine.console()}")
 
+    def cut_power_at(self, count: int, *machines: Machine) -> int:
+        """Cuts the power of the guests after `count` records, and returns the number of acknowledged records."""
+        self.await_count(count)
+        for machine in machines:
+            machine.process.kill()
+        for machine in machines:
+            machine.process.wait()
+        while self.read(1.0):
+            pass
+        if self.complaint:
+            raise LaneFailed(f"unexpected output of the appending guest: {self.complaint}")
+        return self.count
+
     def await_complaint(self, limit_s: float) -> str:
         """Returns the complaint, or an empty string on timeout."""
         deadline = time.monotonic() + limit_s
