@@ -17,14 +17,6 @@ using fake::minus_one;
 using fake::queued_event;
 using fake::the;
 
-void remember_parameters(const rdma_conn_param &parameters)
-{
-    fake_arguments &seen = the().seen;
-    seen.connect_parameters = parameters;
-    if (parameters.private_data != nullptr)
-        std::memcpy(seen.private_data, parameters.private_data, parameters.private_data_len);
-}
-
 // Path from 192.0.2.1 to 192.0.2.0, as GIDs.
 ibv_sa_path_rec resolved_path()
 {
@@ -36,18 +28,14 @@ ibv_sa_path_rec resolved_path()
     return path;
 }
 
-// Capacity of the private data of RDMA_PS_TCP on InfiniBand.
-constexpr unsigned request_data_limit = 56;
-constexpr unsigned answer_data_limit = 196;
-
-int usable_for_connecting(call &c, rdma_cm_id *id, const rdma_conn_param *parameters, unsigned data_limit)
+int usable_for_connecting(call &c, rdma_cm_id *id, const rdma_conn_param *parameters)
 {
     if (c.find<cm_id>(id) == nullptr || id->qp == nullptr)
         return EINVAL;
     if (id->channel == nullptr)
         the().problem(std::string(c.name()) + " would block: the identifier is synchronous");
-    remember_parameters(*parameters);
-    return parameters->private_data_len > data_limit ? EINVAL : c.error();
+    the().seen.connect_parameters = *parameters;
+    return c.error();
 }
 
 } // namespace
@@ -185,13 +173,13 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 {
     call c("rdma_connect");
-    return minus_one(usable_for_connecting(c, id, parameters, request_data_limit));
+    return minus_one(usable_for_connecting(c, id, parameters));
 }
 
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 {
     call c("rdma_accept");
-    const int error = usable_for_connecting(c, id, parameters, answer_data_limit);
+    const int error = usable_for_connecting(c, id, parameters);
     if (error == 0)
         static_cast<cm_id *>(the().peek(id))->incoming = false;
     return minus_one(error);

@@ -135,7 +135,6 @@ struct fake_arguments {
     struct ibv_qp_init_attr_ex qp_attributes;
     struct ibv_srq_init_attr srq_attributes;
     struct rdma_conn_param connect_parameters;
-    uint8_t private_data[256];
     int advice;
     uint32_t advice_flags;
     struct ibv_sge advice_range;

@@ -174,12 +174,6 @@ struct rpma_peer *make_peer(void)
     return created;
 }
 
-void drop_peer(struct rpma_peer *dropped)
-{
-    assert_int_equal(rpma_peer_delete(&dropped), 0);
-    assert_null(dropped);
-}
-
 struct rpma_mr_local *make_mr(struct rpma_peer *of)
 {
     struct rpma_mr_local *created = NULL;
@@ -188,12 +182,6 @@ struct rpma_mr_local *make_mr(struct rpma_peer *of)
     assert_int_equal(rpma_mr_reg(of, test_memory, sizeof(test_memory), usage, &created), 0);
     assert_non_null(created);
     return created;
-}
-
-void drop_mr(struct rpma_mr_local *dropped)
-{
-    assert_int_equal(rpma_mr_dereg(&dropped), 0);
-    assert_null(dropped);
 }
 
 struct rpma_mr_remote *make_remote(uint64_t address, uint64_t size, int usage)
@@ -212,24 +200,12 @@ struct rpma_mr_remote *make_remote(uint64_t address, uint64_t size, int usage)
     return created;
 }
 
-void drop_remote(struct rpma_mr_remote *dropped)
-{
-    assert_int_equal(rpma_mr_remote_delete(&dropped), 0);
-    assert_null(dropped);
-}
-
 struct rpma_conn_req *make_req(struct rpma_peer *of, const struct rpma_conn_cfg *with)
 {
     struct rpma_conn_req *created = NULL;
     assert_int_equal(rpma_conn_req_new(of, "server", "7204", with, &created), 0);
     assert_non_null(created);
     return created;
-}
-
-void drop_req(struct rpma_conn_req *dropped)
-{
-    assert_int_equal(rpma_conn_req_delete(&dropped), 0);
-    assert_null(dropped);
 }
 
 struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *with)
@@ -242,11 +218,18 @@ struct rpma_conn *make_conn(struct rpma_peer *of, const struct rpma_conn_cfg *wi
     return created;
 }
 
-void drop_conn(struct rpma_conn *dropped)
-{
-    assert_int_equal(rpma_conn_delete(&dropped), 0);
-    assert_null(dropped);
-}
+#define DEFINE_DROP(name, type, function)                                                                              \
+    void drop_##name(struct type *dropped)                                                                             \
+    {                                                                                                                  \
+        assert_int_equal(function(&dropped), 0);                                                                       \
+        assert_null(dropped);                                                                                          \
+    }
+DEFINE_DROP(peer, rpma_peer, rpma_peer_delete)
+DEFINE_DROP(mr, rpma_mr_local, rpma_mr_dereg)
+DEFINE_DROP(remote, rpma_mr_remote, rpma_mr_remote_delete)
+DEFINE_DROP(req, rpma_conn_req, rpma_conn_req_delete)
+DEFINE_DROP(conn, rpma_conn, rpma_conn_delete)
+DEFINE_DROP(ep, rpma_ep, rpma_ep_shutdown)
 
 enum rpma_conn_event next_event(void)
 {
@@ -261,12 +244,6 @@ struct rpma_ep *make_ep(struct rpma_peer *of)
     assert_int_equal(rpma_ep_listen(of, "here", "7204", &created), 0);
     assert_non_null(created);
     return created;
-}
-
-void drop_ep(struct rpma_ep *dropped)
-{
-    assert_int_equal(rpma_ep_shutdown(&dropped), 0);
-    assert_null(dropped);
 }
 
 struct rpma_conn_req *make_incoming_req(struct rpma_ep *at, const struct rpma_conn_cfg *with)
