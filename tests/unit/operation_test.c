@@ -28,8 +28,8 @@ TRANSFER(do_write, rpma_write(to, far, far_offset, near, offset, len, flags, op_
 TRANSFER(do_write_with_imm, rpma_write_with_imm(to, far, far_offset, near, offset, len, flags, IMM, op_context))
 TRANSFER(do_send, rpma_send(to, near, offset, len, flags, op_context))
 TRANSFER(do_send_with_imm, rpma_send_with_imm(to, near, offset, len, flags, IMM, op_context))
-// A receive has no flags; this check replaces the check of the flags of the others.
-TRANSFER(do_recv, flags == 0 ? RPMA_E_INVAL : rpma_recv(to, near, offset, len, op_context))
+TRANSFER(do_recv, rpma_recv(to, near, offset, len, op_context))
+TRANSFER(do_srq_recv, rpma_srq_recv(srq, near, offset, len, op_context))
 
 static const struct row {
     transfer *call;
@@ -44,15 +44,25 @@ static const struct row {
         {do_send, FAKE_WORK_SEND, IBV_WR_SEND, false, false},
         {do_send_with_imm, FAKE_WORK_SEND, IBV_WR_SEND_WITH_IMM, false, true},
         {do_recv, FAKE_WORK_RECV, 0, false, false},
+        {do_srq_recv, FAKE_WORK_SRQ_RECV, 0, false, false},
 };
 
+static int begin(void **state)
+{
+    begin_path_test(state);
+    assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
+    fake_forget_calls();
+    return 0;
+}
+
+#define OPERATION_TEST(name) DEFINE_TEST(name, begin, end_test)
 #define FOR_EACH_ROW(row) for (const struct row *row = rows; row != rows + sizeof(rows) / sizeof(rows[0]); ++row)
 
 static void assert_work(const struct row *row, unsigned flags)
 {
     const struct fake_work *const work = fake_last_work();
     assert_int_equal(work->kind, row->kind);
-    assert_ptr_equal(work->queue, newest_qp());
+    assert_ptr_equal(work->queue, row->kind == FAKE_WORK_SRQ_RECV ? fake_live(FAKE_SRQ, 0) : newest_qp());
     assert_false(work->has_next);
     assert_true(work->has_bad_wr);
     if (row->kind == FAKE_WORK_SEND) {
@@ -63,7 +73,7 @@ static void assert_work(const struct row *row, unsigned flags)
         assert_int_equal(work->imm_data, htonl(IMM));
 }
 
-PATH_TEST(each_operation_posts_one_request)
+OPERATION_TEST(each_operation_posts_one_request)
 {
     const struct ibv_mr *const face = fake_live(FAKE_MR, fake_count(FAKE_MR) - 1);
     FOR_EACH_ROW(row)
@@ -85,10 +95,11 @@ PATH_TEST(each_operation_posts_one_request)
             assert_int_equal(work->rkey, RKEY);
         }
     }
-    assert_calls("ibv_post_send ibv_post_send ibv_post_send ibv_post_send ibv_post_send ibv_post_recv");
+    assert_calls("ibv_post_send ibv_post_send ibv_post_send ibv_post_send ibv_post_send ibv_post_recv "
+                 "ibv_post_srq_recv");
 }
 
-PATH_TEST(without_regions_each_operation_moves_no_bytes)
+OPERATION_TEST(without_regions_each_operation_moves_no_bytes)
 {
     FOR_EACH_ROW(row)
     {
@@ -102,7 +113,7 @@ PATH_TEST(without_regions_each_operation_moves_no_bytes)
     }
 }
 
-PATH_TEST(no_bytes_of_a_region_are_an_element_without_length)
+OPERATION_TEST(no_bytes_of_a_region_are_an_element_without_length)
 {
     FOR_EACH_ROW(row)
     {
@@ -113,7 +124,7 @@ PATH_TEST(no_bytes_of_a_region_are_an_element_without_length)
     }
 }
 
-PATH_TEST(only_the_always_flag_signals)
+OPERATION_TEST(only_the_always_flag_signals)
 {
     const struct {
         int flags;
@@ -129,7 +140,7 @@ PATH_TEST(only_the_always_flag_signals)
     }
 }
 
-PATH_TEST(ranges_outside_a_region_are_rejected_before_posting)
+OPERATION_TEST(ranges_outside_a_region_are_rejected_before_posting)
 {
     const struct {
         size_t local_offset;
@@ -171,6 +182,7 @@ static void assert_max_length(uint32_t longest)
 {
     const size_t size = 0x200000000;
     make_path(REMOTE_BASE, size, 0xff);
+    assert_int_equal(rpma_srq_new(peer, NULL, &srq), 0);
     struct rpma_mr_local *huge = NULL;
     assert_int_equal(rpma_mr_reg(peer, test_memory, size, 0xff, &huge), 0);
     FOR_EACH_ROW(row)
@@ -185,12 +197,12 @@ static void assert_max_length(uint32_t longest)
     drop_mr(huge);
 }
 
-PATH_TEST(a_message_is_at_most_2_gib_long)
+OPERATION_TEST(a_message_is_at_most_2_gib_long)
 {
     assert_max_length(0x80000000);
 }
 
-PATH_TEST(a_message_is_at_most_as_long_as_the_smallest_port_allows)
+OPERATION_TEST(a_message_is_at_most_as_long_as_the_smallest_port_allows)
 {
     fake_device()->ports = 4;
     fake_device()->max_msg_sz[0] = UINT32_MAX;
@@ -200,7 +212,7 @@ PATH_TEST(a_message_is_at_most_as_long_as_the_smallest_port_allows)
     assert_max_length(1U << 20);
 }
 
-PATH_TEST(a_device_that_claims_more_than_the_transport_is_not_believed)
+OPERATION_TEST(a_device_that_claims_more_than_the_transport_is_not_believed)
 {
     fake_device()->max_msg_sz[0] = UINT32_MAX;
     assert_max_length(0x80000000);
@@ -219,7 +231,7 @@ static void *place_next(unsigned bit)
     return page;
 }
 
-PATH_TEST(objects_whose_addresses_have_no_common_bit_are_all_there)
+OPERATION_TEST(objects_whose_addresses_have_no_common_bit_are_all_there)
 {
     static const char word[8];
     void *pages[3];
@@ -254,7 +266,7 @@ PATH_TEST(objects_whose_addresses_have_no_common_bit_are_all_there)
         munmap(pages[i], MR_SIZE);
 }
 
-PATH_TEST(a_refused_request_is_a_provider_error)
+OPERATION_TEST(a_refused_request_is_a_provider_error)
 {
     FOR_EACH_ROW(row)
     {
