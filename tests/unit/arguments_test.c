@@ -5,19 +5,11 @@
 // parameter that has no line here or in null_arguments.def.
 #define REFUSED(function, parameter, ...) assert_int_equal(function(__VA_ARGS__), RPMA_E_INVAL)
 
-// Functions of librpma 1.3 and later. rpma-conformance has the same list.
+// The suite arguments of rpma-conformance tests the functions that are older than librpma 1.4.
 TEST(null_is_refused)
 {
-    static const char word[8];
-#define NULL_ARGUMENT(function, parameter, ...) REFUSED(function, parameter, __VA_ARGS__);
-#include "../conformance/cases/null_arguments.def"
-#undef NULL_ARGUMENT
     struct rpma_conn_req *none = NULL;
     REFUSED(rpma_conn_req_connect, req_ptr, &none, BOGUS, BOGUS);
-}
-
-TEST(null_is_refused_by_what_came_with_1_4)
-{
     REFUSED(rpma_utils_get_ibv_context_by_kind, addr, NULL, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, BOGUS);
     REFUSED(rpma_utils_get_ibv_context_by_kind, ibv_ctx_ptr, BOGUS, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, NULL);
     REFUSED(rpma_utils_ibv_context_get_kind, ibv_ctx, NULL, BOGUS);

@@ -25,6 +25,8 @@ TEST(constructors_leave_their_output_alone_without_memory)
     struct rpma_conn_cfg *conn_cfg = BOGUS;
     struct rpma_srq_cfg *srq_cfg = BOGUS;
     struct rpma_peer_cfg *pcfg = BOGUS;
+    struct rpma_mr_remote *region = BOGUS;
+    static const char descriptor[21] = {[20] = RPMA_MR_USAGE_READ_SRC};
     fake_libc_fail(FAKE_MALLOC, 1, true);
     assert_int_equal(rpma_conn_cfg_new(&conn_cfg), RPMA_E_NOMEM);
     assert_int_equal(rpma_srq_cfg_new(&srq_cfg), RPMA_E_NOMEM);
@@ -33,4 +35,6 @@ TEST(constructors_leave_their_output_alone_without_memory)
     assert_ptr_equal(conn_cfg, BOGUS);
     assert_ptr_equal(srq_cfg, BOGUS);
     assert_ptr_equal(pcfg, BOGUS);
+    assert_int_equal(rpma_mr_remote_from_descriptor(descriptor, sizeof(descriptor), &region), RPMA_E_NOMEM);
+    assert_ptr_equal(region, BOGUS);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-#include <stdio.h>
-
 SERVER_TEST(an_outgoing_request_resolves_and_builds_its_queues)
 {
     errno = 77;
@@ -77,43 +75,6 @@ SERVER_TEST(the_configuration_is_read_during_the_call_only)
     assert_int_equal(attributes->cap.max_recv_wr, UINT32_MAX - 2);
 }
 
-SERVER_TEST(receives_complete_as_in_the_documented_table)
-{
-    enum queue {
-        MAIN,
-        OWN,
-        OF_SRQ
-    };
-    const struct {
-        int srq; /* 0 for none, 1 without receive CQ, 2 with one */
-        uint32_t rcq_size;
-        enum queue expected;
-    } rows[] = {{0, 0, MAIN}, {0, 16, OWN}, {1, 0, MAIN}, {1, 16, OWN}, {2, 0, OF_SRQ}, {2, 16, OF_SRQ}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
-        struct rpma_srq_cfg *srq_cfg = NULL;
-        assert_int_equal(rpma_srq_cfg_new(&srq_cfg), 0);
-        assert_int_equal(rpma_srq_cfg_set_rcq_size(srq_cfg, rows[i].srq == 2 ? 9 : 0), 0);
-        cfg = make_cfg(false, rows[i].rcq_size);
-        if (rows[i].srq != 0) {
-            assert_int_equal(rpma_srq_new(peer, srq_cfg, &srq), 0);
-            assert_int_equal(rpma_conn_cfg_set_srq(cfg, srq), 0);
-        }
-        conn = make_conn(peer, cfg);
-        struct rpma_cq *cq = NULL, *rcq = BOGUS;
-        assert_int_equal(rpma_conn_get_cq(conn, &cq), 0);
-        assert_int_equal(rpma_conn_get_rcq(conn, &rcq), 0);
-        const struct ibv_qp *const qp = newest_qp();
-        assert_int_equal(qp->recv_cq == qp->send_cq, rows[i].expected == MAIN);
-        assert_int_equal(rcq != NULL, rows[i].expected == OWN);
-        assert_int_equal(qp->recv_cq->cqe, rows[i].expected == OF_SRQ ? 9 : rows[i].expected == OWN ? 16 : 10);
-        assert_ptr_equal(qp->srq, fake_live(FAKE_SRQ, 0));
-        assert_int_equal(rpma_conn_delete(&conn), 0);
-        assert_int_equal(rpma_conn_cfg_delete(&cfg), 0);
-        assert_int_equal(rpma_srq_delete(&srq), 0);
-        assert_int_equal(rpma_srq_cfg_delete(&srq_cfg), 0);
-    }
-}
-
 SERVER_TEST(a_shared_channel_serves_both_queues)
 {
     cfg = make_cfg(true, 16);
@@ -174,15 +135,4 @@ SERVER_TEST(queue_pairs_are_retried_without_native_operations)
     fake_forget_calls();
     assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &created), EINVAL);
     assert_null(strstr(fake_calls(), "rdma_create_qp_ex rdma_create_qp_ex"));
-}
-
-SERVER_TEST(a_context_from_elsewhere_is_refused_by_the_provider)
-{
-    struct ibv_context foreign = *fake_context();
-    struct ibv_pd *const pd = fake_live(FAKE_PD, 0);
-    struct ibv_context *const own = pd->context;
-    struct rpma_conn_req *created = BOGUS;
-    pd->context = &foreign;
-    assert_provider(rpma_conn_req_new(peer, "server", "7204", NULL, &created), EINVAL);
-    pd->context = own;
 }

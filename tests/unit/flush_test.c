@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-#include <stdlib.h>
-
 enum {
     BOTH = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT
 };
@@ -134,15 +132,6 @@ TEST(only_the_always_flag_signals)
             assert_int_equal(fake_last_work()->flags, flags & IBV_SEND_SIGNALED);
         }
     }
-}
-
-TEST(the_environment_can_forbid_native_flush)
-{
-    fake_make_native();
-    setenv("RPMA_FLUSH_METHOD", "emulated", 1);
-    make_path(REMOTE_BASE, MR_SIZE, BOTH);
-    assert_int_equal(flush(0, 8, RPMA_FLUSH_TYPE_PERSISTENT), 0);
-    assert_true(was_emulated());
 }
 
 TEST(native_flush_needs_capability_and_grant)

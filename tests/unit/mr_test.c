@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -174,19 +172,6 @@ TEST(another_refusal_of_persistent_flush_is_final)
     assert_ptr_equal(created, BOGUS);
 }
 
-TEST(deregistering_leaves_errno_alone)
-{
-    peer = make_peer();
-    mr = make_mr(peer);
-    errno = 77;
-    assert_int_equal(rpma_mr_dereg(&mr), 0);
-    assert_int_equal(errno, 77);
-}
-
-// Address 0x0001020304050607, size 0x08090a0b0c0d0e0f, key 0x10111213, READ_SRC and FLUSH_TYPE_PERSISTENT.
-static const unsigned char reference[21] = {0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, 0x00, 0x0f, 0x0e, 0x0d, 0x0c,
-        0x0b, 0x0a, 0x09, 0x08, 0x13, 0x12, 0x11, 0x10, 0x21};
-
 TEST(the_descriptor_size_is_known_without_an_object)
 {
     size_t size = 0;
@@ -201,12 +186,4 @@ TEST(a_parsed_descriptor_is_logged_in_full)
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_DEBUG), "1020304050607"));
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_DEBUG), "8090a0b0c0d0e0f"));
     assert_non_null(strstr(log_text(RPMA_LOG_LEVEL_DEBUG), "10111213"));
-}
-
-TEST(a_remote_region_without_memory_leaves_the_output_alone)
-{
-    struct rpma_mr_remote *created = BOGUS;
-    fake_libc_fail(FAKE_MALLOC, 1, false);
-    assert_int_equal(rpma_mr_remote_from_descriptor(reference, sizeof(reference), &created), RPMA_E_NOMEM);
-    assert_ptr_equal(created, BOGUS);
 }
