@@ -82,13 +82,6 @@ CASE(a_read_of_8_mib_arrives)
     assert_filled(target.ptr, size, 1);
 }
 
-CASE(an_empty_write_needs_no_regions)
-{
-    struct pair pair = connect_pair();
-    assert_done(rpma_write(pair.client.conn, NULL, 0, NULL, 0, 0, ALWAYS, context));
-    expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, context);
-}
-
 CASE(an_empty_read_needs_no_regions)
 {
     struct pair pair = connect_pair();
@@ -151,13 +144,6 @@ CASE(the_last_word_of_a_region_can_be_written_atomically)
     assert_done(rpma_atomic_write(pair.client.conn, pair.client.remote, MEMORY_SIZE - 8, "abcdefgh", ALWAYS, context));
     expect_atomically_written(pair.client.cq, context);
     assert_memory_equal(pair.server.memory.ptr + MEMORY_SIZE - 8, "abcdefgh", 8);
-}
-
-CASE(the_context_may_be_null)
-{
-    struct pair pair = connect_pair();
-    assert_done(rpma_write(pair.client.conn, pair.client.remote, 0, pair.client.memory.mr, 0, 8, ALWAYS, NULL));
-    expect_success(pair.client.cq, IBV_WC_RDMA_WRITE, NULL);
 }
 
 CASE(the_context_keeps_all_its_bits)
