@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "real.hpp"
+#include "stubs.hpp"
 
 namespace simulation
 {
@@ -371,11 +372,7 @@ int madvise(void *from, size_t length, int advice) noexcept
     return inside() ? 0 : REAL(madvise)(from, length, advice);
 }
 
-int pmem2_source_from_fd(pmem2_source **to, int fd)
-{
-    *to = new pmem2_source{fd};
-    return 0;
-}
+SIMULATED(int, pmem2_source_from_fd, (pmem2_source * *to, int fd), stored(to, new pmem2_source{fd}))
 
 int pmem2_source_size(const pmem2_source *of, size_t *size)
 {
@@ -386,34 +383,11 @@ int pmem2_source_size(const pmem2_source *of, size_t *size)
     return 0;
 }
 
-int pmem2_source_alignment(const pmem2_source *, size_t *alignment)
-{
-    *alignment = 4096;
-    return 0;
-}
-
-int pmem2_source_delete(pmem2_source **of)
-{
-    delete std::exchange(*of, nullptr);
-    return 0;
-}
-
-int pmem2_config_new(pmem2_config **to)
-{
-    *to = new pmem2_config;
-    return 0;
-}
-
-int pmem2_config_delete(pmem2_config **of)
-{
-    delete std::exchange(*of, nullptr);
-    return 0;
-}
-
-int pmem2_config_set_required_store_granularity(pmem2_config *, pmem2_granularity)
-{
-    return 0;
-}
+SIMULATED(int, pmem2_source_alignment, (const pmem2_source *, size_t *alignment), stored(alignment, 4096))
+SIMULATED_DELETE(pmem2_source_delete, pmem2_source)
+SIMULATED(int, pmem2_config_new, (pmem2_config * *to), stored(to, new pmem2_config))
+SIMULATED_DELETE(pmem2_config_delete, pmem2_config)
+SIMULATED(int, pmem2_config_set_required_store_granularity, (pmem2_config *, pmem2_granularity), 0)
 
 int pmem2_config_set_length(pmem2_config *to, size_t length)
 {
@@ -421,10 +395,7 @@ int pmem2_config_set_length(pmem2_config *to, size_t length)
     return 0;
 }
 
-int pmem2_config_set_offset(pmem2_config *, size_t)
-{
-    return 0;
-}
+SIMULATED(int, pmem2_config_set_offset, (pmem2_config *, size_t), 0)
 
 int pmem2_config_set_vm_reservation(pmem2_config *to, pmem2_vm_reservation *range, size_t)
 {
@@ -432,22 +403,10 @@ int pmem2_config_set_vm_reservation(pmem2_config *to, pmem2_vm_reservation *rang
     return 0;
 }
 
-int pmem2_vm_reservation_new(pmem2_vm_reservation **to, void *, size_t)
-{
-    *to = new pmem2_vm_reservation;
-    return 0;
-}
-
-void *pmem2_vm_reservation_get_address(pmem2_vm_reservation *of)
-{
-    return of->address;
-}
-
-int pmem2_vm_reservation_delete(pmem2_vm_reservation **of)
-{
-    delete std::exchange(*of, nullptr);
-    return 0;
-}
+SIMULATED(int, pmem2_vm_reservation_new, (pmem2_vm_reservation * *to, void *, size_t),
+        stored(to, new pmem2_vm_reservation))
+SIMULATED(void *, pmem2_vm_reservation_get_address, (pmem2_vm_reservation * of), of->address)
+SIMULATED_DELETE(pmem2_vm_reservation_delete, pmem2_vm_reservation)
 
 int pmem2_map_new(pmem2_map **to, const pmem2_config *how, const pmem2_source *of)
 {
@@ -458,41 +417,14 @@ int pmem2_map_new(pmem2_map **to, const pmem2_config *how, const pmem2_source *o
     return 0;
 }
 
-int pmem2_map_delete(pmem2_map **of)
-{
-    delete std::exchange(*of, nullptr);
-    return 0;
-}
-
-void *pmem2_map_get_address(pmem2_map *of)
-{
-    return of->of->live;
-}
-
-size_t pmem2_map_get_size(pmem2_map *of)
-{
-    return of->length;
-}
-
-pmem2_granularity pmem2_map_get_store_granularity(pmem2_map *)
-{
-    return disks->persistent_memory ? PMEM2_GRANULARITY_CACHE_LINE : PMEM2_GRANULARITY_PAGE;
-}
-
-pmem2_flush_fn pmem2_get_flush_fn(pmem2_map *)
-{
-    return flush;
-}
-
-pmem2_drain_fn pmem2_get_drain_fn(pmem2_map *)
-{
-    return drain;
-}
-
-pmem2_persist_fn pmem2_get_persist_fn(pmem2_map *)
-{
-    return flush_and_drain;
-}
+SIMULATED_DELETE(pmem2_map_delete, pmem2_map)
+SIMULATED(void *, pmem2_map_get_address, (pmem2_map * of), of->of->live)
+SIMULATED(size_t, pmem2_map_get_size, (pmem2_map * of), of->length)
+SIMULATED(pmem2_granularity, pmem2_map_get_store_granularity, (pmem2_map *),
+        disks->persistent_memory ? PMEM2_GRANULARITY_CACHE_LINE : PMEM2_GRANULARITY_PAGE)
+SIMULATED(pmem2_flush_fn, pmem2_get_flush_fn, (pmem2_map *), flush)
+SIMULATED(pmem2_drain_fn, pmem2_get_drain_fn, (pmem2_map *), drain)
+SIMULATED(pmem2_persist_fn, pmem2_get_persist_fn, (pmem2_map *), flush_and_drain)
 
 int pmem2_deep_flush(pmem2_map *, void *from, size_t length)
 {

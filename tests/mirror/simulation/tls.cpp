@@ -5,6 +5,8 @@
 #include <gnutls/gnutls.h>
 #include <string>
 
+#include "stubs.hpp"
+
 struct gnutls_psk_client_credentials_st {
     std::string line; // name and key
 };
@@ -71,51 +73,17 @@ int gnutls_init(gnutls_session_t *to, unsigned flags)
     return 0;
 }
 
-void gnutls_deinit(gnutls_session_t of)
-{
-    delete of;
-}
-
-int gnutls_priority_set_direct(gnutls_session_t of, const char *priorities, const char **at)
-{
-    return 0;
-}
-
-void gnutls_session_set_ptr(gnutls_session_t of, void *owner)
-{
-    of->owner = owner;
-}
-
-void *gnutls_session_get_ptr(gnutls_session_t of)
-{
-    return of->owner;
-}
-
-void gnutls_transport_set_ptr(gnutls_session_t of, gnutls_transport_ptr_t transport)
-{
-    of->transport = transport;
-}
-
-void gnutls_transport_set_push_function(gnutls_session_t of, gnutls_push_func push)
-{
-    of->push = push;
-}
-
-void gnutls_transport_set_pull_function(gnutls_session_t of, gnutls_pull_func pull)
-{
-    of->pull = pull;
-}
-
-int gnutls_psk_allocate_client_credentials(gnutls_psk_client_credentials_t *to)
-{
-    *to = new gnutls_psk_client_credentials_st;
-    return 0;
-}
-
-void gnutls_psk_free_client_credentials(gnutls_psk_client_credentials_t of)
-{
-    delete of;
-}
+SIMULATED_CALL(gnutls_deinit, (gnutls_session_t of), delete of)
+SIMULATED(int, gnutls_priority_set_direct, (gnutls_session_t of, const char *priorities, const char **at), 0)
+SIMULATED_CALL(gnutls_session_set_ptr, (gnutls_session_t of, void *owner), of->owner = owner)
+SIMULATED(void *, gnutls_session_get_ptr, (gnutls_session_t of), of->owner)
+SIMULATED_CALL(
+        gnutls_transport_set_ptr, (gnutls_session_t of, gnutls_transport_ptr_t transport), of->transport = transport)
+SIMULATED_CALL(gnutls_transport_set_push_function, (gnutls_session_t of, gnutls_push_func push), of->push = push)
+SIMULATED_CALL(gnutls_transport_set_pull_function, (gnutls_session_t of, gnutls_pull_func pull), of->pull = pull)
+SIMULATED(int, gnutls_psk_allocate_client_credentials, (gnutls_psk_client_credentials_t * to),
+        stored(to, new gnutls_psk_client_credentials_st))
+SIMULATED_CALL(gnutls_psk_free_client_credentials, (gnutls_psk_client_credentials_t of), delete of)
 
 int gnutls_psk_set_client_credentials(
         gnutls_psk_client_credentials_t to, const char *name, const gnutls_datum_t *key, gnutls_psk_key_flags flags)
@@ -124,22 +92,11 @@ int gnutls_psk_set_client_credentials(
     return 0;
 }
 
-int gnutls_psk_allocate_server_credentials(gnutls_psk_server_credentials_t *to)
-{
-    *to = new gnutls_psk_server_credentials_st;
-    return 0;
-}
-
-void gnutls_psk_free_server_credentials(gnutls_psk_server_credentials_t of)
-{
-    delete of;
-}
-
-void gnutls_psk_set_server_credentials_function(
-        gnutls_psk_server_credentials_t to, gnutls_psk_server_credentials_function *find)
-{
-    to->find = find;
-}
+SIMULATED(int, gnutls_psk_allocate_server_credentials, (gnutls_psk_server_credentials_t * to),
+        stored(to, new gnutls_psk_server_credentials_st))
+SIMULATED_CALL(gnutls_psk_free_server_credentials, (gnutls_psk_server_credentials_t of), delete of)
+SIMULATED_CALL(gnutls_psk_set_server_credentials_function,
+        (gnutls_psk_server_credentials_t to, gnutls_psk_server_credentials_function *find), to->find = find)
 
 int gnutls_credentials_set(gnutls_session_t of, gnutls_credentials_type_t type, void *credentials)
 {
@@ -158,20 +115,10 @@ int gnutls_handshake(gnutls_session_t of)
     return received != 0 || of->is_client ? received : serve_handshake(of);
 }
 
-int gnutls_alert_send(gnutls_session_t of, gnutls_alert_level_t level, gnutls_alert_description_t alert)
-{
-    return 0;
-}
-
-int gnutls_alert_send_appropriate(gnutls_session_t of, int error)
-{
-    return 0;
-}
-
-size_t gnutls_record_check_pending(gnutls_session_t of)
-{
-    return 0;
-}
+SIMULATED(
+        int, gnutls_alert_send, (gnutls_session_t of, gnutls_alert_level_t level, gnutls_alert_description_t alert), 0)
+SIMULATED(int, gnutls_alert_send_appropriate, (gnutls_session_t of, int error), 0)
+SIMULATED(size_t, gnutls_record_check_pending, (gnutls_session_t of), 0)
 
 ssize_t gnutls_record_recv(gnutls_session_t of, void *to, size_t size)
 {

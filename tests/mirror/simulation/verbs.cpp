@@ -48,10 +48,7 @@ void arrive(const std::shared_ptr<queue_pair> &client, const std::string &place,
 
 extern "C" {
 
-const char *rpma_err_2str(int)
-{
-    return "the simulated device";
-}
+SIMULATED(const char *, rpma_err_2str, (int), "the simulated device")
 
 int rpma_utils_get_ibv_context_by_kind(
         const char *address, rpma_util_ibv_context_type, rpma_device_kind, ibv_context **to)
@@ -61,36 +58,13 @@ int rpma_utils_get_ibv_context_by_kind(
     return machine_of(address) < 0 ? RPMA_E_PROVIDER : 0;
 }
 
-int rpma_utils_ibv_context_get_kind(ibv_context *, rpma_device_kind *kind)
-{
-    *kind = adapter->software ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL;
-    return 0;
-}
-
-int rpma_peer_new(ibv_context *, rpma_peer **to)
-{
-    return created(to, new rpma_peer);
-}
-
-int rpma_peer_delete(rpma_peer **of)
-{
-    return deleted(of);
-}
-
-int rpma_peer_cfg_new(rpma_peer_cfg **to)
-{
-    return created(to, new rpma_peer_cfg);
-}
-
-int rpma_peer_cfg_delete(rpma_peer_cfg **of)
-{
-    return deleted(of);
-}
-
-int rpma_peer_cfg_set_direct_write_to_pmem(rpma_peer_cfg *, bool)
-{
-    return 0;
-}
+SIMULATED(int, rpma_utils_ibv_context_get_kind, (ibv_context *, rpma_device_kind *kind),
+        stored(kind, adapter->software ? RPMA_DEVICE_SOFTRDMA : RPMA_DEVICE_KERNEL))
+SIMULATED(int, rpma_peer_new, (ibv_context *, rpma_peer **to), stored(to, new rpma_peer))
+SIMULATED_DELETE(rpma_peer_delete, rpma_peer)
+SIMULATED(int, rpma_peer_cfg_new, (rpma_peer_cfg * *to), stored(to, new rpma_peer_cfg))
+SIMULATED_DELETE(rpma_peer_cfg_delete, rpma_peer_cfg)
+SIMULATED(int, rpma_peer_cfg_set_direct_write_to_pmem, (rpma_peer_cfg *, bool), 0)
 
 int rpma_peer_cfg_get_descriptor(const rpma_peer_cfg *, void *to)
 {
@@ -98,53 +72,21 @@ int rpma_peer_cfg_get_descriptor(const rpma_peer_cfg *, void *to)
     return 0;
 }
 
-int rpma_peer_cfg_get_descriptor_size(const rpma_peer_cfg *, size_t *size)
-{
-    *size = 1;
-    return 0;
-}
-
-int rpma_peer_cfg_from_descriptor(const void *, size_t, rpma_peer_cfg **to)
-{
-    return created(to, new rpma_peer_cfg);
-}
-
-int rpma_conn_cfg_new(rpma_conn_cfg **to)
-{
-    return created(to, new rpma_conn_cfg);
-}
-
-int rpma_conn_cfg_delete(rpma_conn_cfg **of)
-{
-    return deleted(of);
-}
-
-int rpma_conn_cfg_set_timeout(rpma_conn_cfg *, int)
-{
-    return 0;
-}
-
-int rpma_conn_cfg_set_cq_size(rpma_conn_cfg *, uint32_t)
-{
-    return 0;
-}
-
-int rpma_conn_cfg_set_sq_size(rpma_conn_cfg *, uint32_t)
-{
-    return 0;
-}
-
-int rpma_conn_cfg_set_rq_size(rpma_conn_cfg *, uint32_t)
-{
-    return 0;
-}
+SIMULATED(int, rpma_peer_cfg_get_descriptor_size, (const rpma_peer_cfg *, size_t *size), stored(size, 1))
+SIMULATED(int, rpma_peer_cfg_from_descriptor, (const void *, size_t, rpma_peer_cfg **to), stored(to, new rpma_peer_cfg))
+SIMULATED(int, rpma_conn_cfg_new, (rpma_conn_cfg * *to), stored(to, new rpma_conn_cfg))
+SIMULATED_DELETE(rpma_conn_cfg_delete, rpma_conn_cfg)
+SIMULATED(int, rpma_conn_cfg_set_timeout, (rpma_conn_cfg *, int), 0)
+SIMULATED(int, rpma_conn_cfg_set_cq_size, (rpma_conn_cfg *, uint32_t), 0)
+SIMULATED(int, rpma_conn_cfg_set_sq_size, (rpma_conn_cfg *, uint32_t), 0)
+SIMULATED(int, rpma_conn_cfg_set_rq_size, (rpma_conn_cfg *, uint32_t), 0)
 
 int rpma_mr_reg(rpma_peer *, void *from, size_t size, int usage, rpma_mr_local **to)
 {
     auto *const address = static_cast<std::byte *>(from);
     const std::uint32_t key = ++adapter->last_key;
     adapter->regions[key] = {&here().here(), address, size};
-    return created(to, new rpma_mr_local{address, size, key, usage});
+    return stored(to, new rpma_mr_local{address, size, key, usage});
 }
 
 int rpma_mr_get_native_flush_type(const rpma_mr_local *of, int *types)
@@ -162,11 +104,7 @@ int rpma_mr_dereg(rpma_mr_local **of)
     return deleted(of);
 }
 
-int rpma_mr_get_descriptor_size(const rpma_mr_local *, size_t *size)
-{
-    *size = sizeof(rpma_mr_remote);
-    return 0;
-}
+SIMULATED(int, rpma_mr_get_descriptor_size, (const rpma_mr_local *, size_t *size), stored(size, sizeof(rpma_mr_remote)))
 
 int rpma_mr_get_descriptor(const rpma_mr_local *of, void *to)
 {
@@ -182,16 +120,8 @@ int rpma_mr_remote_from_descriptor(const void *from, size_t, rpma_mr_remote **to
     return 0;
 }
 
-int rpma_mr_remote_get_size(const rpma_mr_remote *of, size_t *size)
-{
-    *size = of->size;
-    return 0;
-}
-
-int rpma_mr_remote_delete(rpma_mr_remote **of)
-{
-    return deleted(of);
-}
+SIMULATED(int, rpma_mr_remote_get_size, (const rpma_mr_remote *of, size_t *size), stored(size, of->size))
+SIMULATED_DELETE(rpma_mr_remote_delete, rpma_mr_remote)
 
 int rpma_ep_listen(rpma_peer *, const char *address, const char *port, rpma_ep **to)
 {
@@ -202,7 +132,7 @@ int rpma_ep_listen(rpma_peer *, const char *address, const char *port, rpma_ep *
     ep->fd = here().add(in, ep);
     adapter->listeners[ep->place] = ep.get();
     in.at_end.push_back([place = ep->place, ep](bool) { adapter->listeners.erase(place); });
-    return created(to, ep.get());
+    return stored(to, ep.get());
 }
 
 int rpma_ep_shutdown(rpma_ep **of)
@@ -218,11 +148,7 @@ int rpma_ep_shutdown(rpma_ep **of)
     return 0;
 }
 
-int rpma_ep_get_fd(const rpma_ep *of, int *fd)
-{
-    *fd = of->fd;
-    return 0;
-}
+SIMULATED(int, rpma_ep_get_fd, (const rpma_ep *of, int *fd), stored(fd, of->fd))
 
 int rpma_ep_next_conn_req(rpma_ep *ep, const rpma_conn_cfg *, rpma_conn_req **to)
 {
@@ -233,7 +159,7 @@ int rpma_ep_next_conn_req(rpma_ep *ep, const rpma_conn_cfg *, rpma_conn_req **to
     const auto pair = std::make_shared<queue_pair>();
     pair->open(here().here(), client->owner->machine);
     pair->other = client;
-    return created(to, new rpma_conn_req{pair, "", data});
+    return stored(to, new rpma_conn_req{pair, "", data});
 }
 
 int rpma_conn_req_new(rpma_peer *, const char *address, const char *port, const rpma_conn_cfg *, rpma_conn_req **to)
@@ -241,7 +167,7 @@ int rpma_conn_req_new(rpma_peer *, const char *address, const char *port, const 
     const auto pair = std::make_shared<queue_pair>();
     pair->open(here().here(), static_cast<unsigned>(machine_of(address)));
     here().perhaps_switch();
-    return created(to, new rpma_conn_req{pair, std::string(address) + ":" + port, ""});
+    return stored(to, new rpma_conn_req{pair, std::string(address) + ":" + port, ""});
 }
 
 int rpma_conn_req_recv(rpma_conn_req *req, rpma_mr_local *to, size_t offset, size_t size, const void *context)
@@ -298,11 +224,7 @@ int rpma_conn_req_connect(rpma_conn_req **of, const rpma_conn_private_data *data
     return rpma_conn_req_delete(of);
 }
 
-int rpma_conn_get_event_fd(const rpma_conn *of, int *fd)
-{
-    *fd = of->pair->cm_fd;
-    return 0;
-}
+SIMULATED(int, rpma_conn_get_event_fd, (const rpma_conn *of, int *fd), stored(fd, of->pair->cm_fd))
 
 int rpma_conn_next_event(rpma_conn *of, rpma_conn_event *event)
 {
@@ -314,26 +236,9 @@ int rpma_conn_next_event(rpma_conn *of, rpma_conn_event *event)
     return 0;
 }
 
-int rpma_conn_get_native_flush(const rpma_conn *, bool *native)
-{
-    *native = adapter->native_writers;
-    return 0;
-}
-
-int rpma_conn_apply_remote_peer_cfg(rpma_conn *, const rpma_peer_cfg *)
-{
-    return 0;
-}
-
-int rpma_conn_get_cq(const rpma_conn *of, rpma_cq **to)
-{
-    return created(to, const_cast<rpma_cq *>(&of->cq));
-}
-
-int rpma_cq_get_fd(const rpma_cq *of, int *fd)
-{
-    *fd = of->fd;
-    return 0;
-}
+SIMULATED(int, rpma_conn_get_native_flush, (const rpma_conn *, bool *native), stored(native, adapter->native_writers))
+SIMULATED(int, rpma_conn_apply_remote_peer_cfg, (rpma_conn *, const rpma_peer_cfg *), 0)
+SIMULATED(int, rpma_conn_get_cq, (const rpma_conn *of, rpma_cq **to), stored(to, const_cast<rpma_cq *>(&of->cq)))
+SIMULATED(int, rpma_cq_get_fd, (const rpma_cq *of, int *fd), stored(fd, of->fd))
 
 } // extern "C"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <utility>
-
 #include "device.hpp"
+#include "stubs.hpp"
 
 // Handles of librpma on the simulated device.
 using simulation::completion_queue;
@@ -52,19 +51,4 @@ struct rpma_ep : simulation::descriptor {
 inline std::uint64_t number_of(const void *context)
 {
     return reinterpret_cast<std::uint64_t>(context);
-}
-
-// Creation returns the new handle; deletion frees it and sets the pointer to NULL.
-template<class T>
-int created(T **to, T *object)
-{
-    *to = object;
-    return 0;
-}
-
-template<class T>
-int deleted(T **of)
-{
-    delete std::exchange(*of, nullptr);
-    return 0;
 }
