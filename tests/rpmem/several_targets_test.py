@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Debian's libpmemobj and pmempool, unchanged, with a pool of which one line REPLICA names several targets.
 
-RPMEM_KILL_ROUNDS is the number of kills (default 4), RPMEM_SEED the seed of the moments.
+RPMEM_KILL_ROUNDS is the number of kills (default 8), RPMEM_SEED the seed of the moments.
 """
 
+import mmap
 import os
 import pathlib
 import random
@@ -11,6 +12,7 @@ import re
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -18,9 +20,10 @@ import unittest
 
 import two_replicas_test
 from common import wait_until
-from two_replicas_test import HEADER_SIZE, LIMIT_S, LOG_IN_POOL, RPMEMD, SEED, TRANSACTIONS, Worker, is_alive
+from two_replicas_test import HEADER_SIZE, LIMIT_S, LOG_IN_POOL, RPMEMD, TRANSACTIONS, is_alive
 
-ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "8"))
+SEED = int(os.environ.get("RPMEM_SEED", time.time_ns() % 2**32))
 CALL, RELAY = os.environ["RPMEM_CALL"], pathlib.Path(__file__).with_name("relay.py")
 RPMEM_SSH = os.environ["RPMEM_SSH_OF_SEVERAL"]
 # Each host has its own directory. A host whose directory contains a file `away` is unreachable; with a file `stopped`
@@ -34,11 +37,47 @@ exec sh -c "$last"
 """
 
 
+class Worker:
+    """Appends 2,000 records, each of which is reported as soon as it is committed."""
+
+    def __init__(self, test, **variables):
+        self.test = test
+        self.before = struct.unpack("Q", test.report.read_bytes())[0] or test.append()
+        test.report.write_bytes(struct.pack("Q", self.before))
+        test.pids.write_text("")
+        with open(test.report, "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 8)
+        self.process = subprocess.Popen([LOG_IN_POOL, test.pool, str(TRANSACTIONS), test.report],
+                                        env=test.environment | variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.errors = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def reported(self):
+        return struct.unpack("Q", self.memory)[0]
+
+    def wait_until(self, count):
+        end = time.monotonic() + LIMIT_S
+        while self.reported() < count and self.process.poll() is None and time.monotonic() < end:
+            pass
+
+    def end(self):
+        self.errors = self.process.communicate(timeout=LIMIT_S)[1]
+        return self.process.returncode
+
+
 class SeveralTargets(two_replicas_test.TwoReplicas):
     names = "abc"
 
     def setUp(self):
         super().setUp()
+        self.report = self.place / "report"
+        self.report.write_bytes(bytes(8))
         self.write("ssh", SSH.format(place=self.place)).chmod(0o700)
         for name in self.names:
             (self.place / name).mkdir()
@@ -52,8 +91,10 @@ class SeveralTargets(two_replicas_test.TwoReplicas):
             "RPMEM_CMD": f"echo $$ $TARGET >>{self.pids}.$TARGET; echo $$ >>{self.pids};"
                          f"exec {RPMEMD} --max-sessions 1000 --poolset-dir {self.place}/$TARGET --log-file {self.place}/log"}
 
-    def write_pool(self, name, replicas):
-        return self.write(name, f"PMEMPOOLSET\n32M {self.parts['local']}\nREPLICA {','.join(replicas)} pool.set\n")
+    def write_pool(self, name, *replicas):
+        """Each replica is on several targets."""
+        lines = "".join(f"REPLICA {','.join(targets)} pool.set\n" for targets in replicas)
+        return self.write(name, f"PMEMPOOLSET\n32M {self.parts['local']}\n{lines}")
 
     def pid_of(self, name):
         """The daemon that was started last at the target."""
@@ -104,9 +145,7 @@ class OneLost(SeveralTargets):
         self.assertEqual(self.append(TRANSACTIONS), count)
         self.expect_equal(*self.names)
         for left in self.names:
-            for name in ("local", *self.names.replace(left, "")):
-                self.parts[name].unlink()
-            self.succeeds("pmempool", "sync", self.pool)
+            self.sync_after_loss_of("local", *self.names.replace(left, ""))
             self.assertEqual(self.append(), count, left)
             self.expect_equal(*self.names)
         self.expect_no_daemon()
@@ -118,13 +157,10 @@ class OneLost(SeveralTargets):
         self.assertEqual(self.library_log.read_text().count("on a: replica lost"), 1)
         self.expect_equal("b", "c")
         # The first program that opens the pool resynchronizes the lost copy.
-        self.parts["local"].unlink()
-        self.succeeds("pmempool", "sync", self.pool)
+        self.sync_after_loss_of("local")
         self.expect_equal(*self.names)
         self.assertRegex(self.state.read_text(), "on a: rebuilt\n$")
-        for name in ("local", "b", "c"):
-            self.parts[name].unlink()
-        self.succeeds("pmempool", "sync", self.pool)
+        self.sync_after_loss_of("local", "b", "c")
         self.assertEqual(self.append(), count)
         self.expect_no_daemon()
 
@@ -240,8 +276,7 @@ class OneLost(SeveralTargets):
         self.state.unlink()
         self.refused("target in sync is unreachable")
         self.set_away()
-        self.parts["local"].unlink()
-        self.succeeds("pmempool", "sync", self.pool)
+        self.sync_after_loss_of("local")
         self.assertEqual(self.append(), count)
         self.expect_equal(*self.names)
 
@@ -255,8 +290,7 @@ class OneLost(SeveralTargets):
             worker.end()
             committed = worker.reported()
         self.state.unlink()
-        self.parts["local"].unlink()
-        self.succeeds("pmempool", "sync", self.pool)
+        self.sync_after_loss_of("local")
         self.assertIn(self.append(), (committed, committed + 1))
         self.expect_equal(*self.names)
 
@@ -321,8 +355,7 @@ class OneLost(SeveralTargets):
         self.succeeds("pmempool", "sync", self.pool)
         self.assertEqual(self.append(), count)
         self.expect_equal(*self.names)
-        self.parts["local"].unlink()
-        self.succeeds("pmempool", "sync", self.pool)
+        self.sync_after_loss_of("local")
         self.assertEqual(self.append(), count)
 
 
@@ -338,16 +371,14 @@ class Changed(SeveralTargets):
         self.assertEqual(self.append(10), 30)
         # Target a alone has a complete pool. b and c lack data.
         self.write_pool("pool.set", "cb")
-        self.parts["local"].unlink()
-        self.succeeds("pmempool", "sync", self.pool)
+        self.sync_after_loss_of("local")
         self.write_pool("pool.set", "abc")
         self.assertEqual(self.append(10), 40)
         self.expect_equal(*self.names)
         self.write_pool("pool.set", "c")
         self.assertEqual(self.append(10), 50)
         self.write_pool("pool.set", "abc")
-        self.parts["local"].unlink()
-        self.succeeds("pmempool", "sync", self.pool)
+        self.sync_after_loss_of("local")
         self.assertEqual(self.append(), 50)
         self.expect_equal(*self.names)
 
@@ -445,18 +476,33 @@ class Fenced(SeveralTargets):
 
 class Killed(SeveralTargets):
     def test_nothing_committed_is_lost_whoever_is_killed(self):
+        self.kill_at_random("abc")
+
+    def test_nothing_committed_is_lost_with_two_replicas(self):
+        self.names = "ab"
+        self.kill_at_random("a", "b")
+
+    def kill_at_random(self, *replicas):
         print(f"RPMEM_SEED={SEED}", flush=True)
         chance = random.Random(SEED)
+        self.write_pool("pool.set", *replicas)
         self.append(1)
         for _ in range(ROUNDS):
-            killed = chance.sample(self.names, chance.choice((0, 1, 1, 2, 3)))
-            also_program = not killed or chance.random() < 0.5
-            at = chance.randrange(TRANSACTIONS)
-            with Worker(self) as worker:
-                worker.wait_until(worker.before + at)
+            killed = chance.sample(self.names, min(chance.choice((0, 1, 1, 2, 3)), len(self.names)))
+            at = chance.choice((None, *[chance.randrange(TRANSACTIONS)] * 3))
+            also_program = at is None or not killed or chance.random() < 0.5
+            is_replica_lost = any(set(targets) <= set(killed) for targets in replicas)
+            on_loss = chance.choice(("error", "degrade"))
+            with Worker(self, RPMEM_ON_LOSS=on_loss) as worker:
+                if at is None:
+                    time.sleep(chance.random() / 10)  # the pool may still be opening
+                else:
+                    worker.wait_until(worker.before + at)
                 for name in killed:
+                    pid = self.pid_of(name)
                     try:
-                        os.kill(self.pid_of(name), signal.SIGKILL)
+                        if str(pid) in self.pids.read_text().split():
+                            os.kill(pid, signal.SIGKILL)
                     except ProcessLookupError:
                         pass  # the program had finished
                     time.sleep(chance.random() / 100)
@@ -464,22 +510,26 @@ class Killed(SeveralTargets):
                     worker.process.kill()
                 status = worker.end()
                 committed = worker.reported()
-            what = (killed, also_program, at)
-            if len(killed) < 3 and not also_program:
+            what = (killed, also_program, at, on_loss)
+            if not also_program and (on_loss == "degrade" or not is_replica_lost):
                 self.assertEqual((status, committed), (0, worker.before + TRANSACTIONS), (what, worker.errors))
             self.expect_no_daemon()
+            if is_replica_lost and on_loss == "degrade":
+                self.sync_after_loss_of()
+            # In some rounds a copy is lost before the others have been recovered.
             if chance.random() < 0.5:
                 self.assertIn(self.append(), (committed, committed + 1), what)
-            # At least one of the complete copies remains.
-            spare = self.names if len(killed) == 3 else chance.choice((self.names, ["local", *killed]))
-            lost = chance.sample(sorted(spare), chance.randrange(len(spare) + 1))
-            for name in lost:
-                self.parts[name].unlink()
+            # At least one of the complete copies remains. One of several targets that were killed may have left before the others.
+            spare = chance.choice((list(self.names), ["local", *killed])) if not is_replica_lost else list(self.names)
+            if is_replica_lost and (on_loss == "degrade" or len(replicas) > 1):
+                spare = chance.sample(["local", *self.names], len(self.names))
+            lost = chance.sample(spare, chance.randrange(len(spare) + 1))
             if lost:
-                self.succeeds("pmempool", "sync", self.pool)
+                self.sync_after_loss_of(*lost)
             now = self.append()
             self.assertIn(now, (committed, committed + 1), (what, lost))
-            self.expect_equal(*self.names)
+            for targets in replicas:
+                self.expect_equal(*targets)
             self.report.write_bytes(now.to_bytes(8, "little"))
         print(f"{ROUNDS} rounds; {now} records, none missing", flush=True)
 

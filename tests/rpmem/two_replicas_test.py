@@ -1,21 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian's libpmemobj and pmempool, unchanged, with a pool that has a local part and two remote replicas.
+"""Debian's libpmemobj and pmempool, unchanged, with a pool that has a local part and two remote replicas."""
 
-RPMEM_KILL_ROUNDS is the number of kills (default 6), RPMEM_SEED the seed of the moments.
-"""
-
-import itertools
-import mmap
 import os
 import pathlib
-import random
 import shlex
 import shutil
-import signal
-import struct
 import subprocess
 import sys
-import time
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -25,8 +16,6 @@ LIMIT_S = 120
 RPMEMD = shlex.quote(os.environ["RPMEMD"])
 LOG_IN_POOL = os.environ["LOG_IN_POOL"]
 LIBRARIES = os.environ["LIBRARIES"]
-ROUNDS = int(os.environ.get("RPMEM_KILL_ROUNDS", "6"))
-SEED = int(os.environ.get("RPMEM_SEED", time.time_ns() % 2**32))
 TRANSACTIONS = 2000
 HEADER_SIZE, DESCRIPTOR_END = 4096, 8192
 # libpmempool starts ssh. This script replaces it, and runs the command on this machine.
@@ -41,8 +30,6 @@ class TwoReplicas(unittest.TestCase):
         self.place = directory(self, prefix="rpmem-two-", dir="/dev/shm")
         self.target, self.pids = self.place / "target", self.place / "pids"
         self.target.mkdir()
-        self.report = self.place / "report"
-        self.report.write_bytes(bytes(8))
         ssh = self.write("ssh", SSH)
         ssh.chmod(0o700)
         self.parts = {"local": self.place / "local.part"}
@@ -198,93 +185,6 @@ class Pmempool(TwoReplicas):
             self.assertEqual([name for name, part in self.parts.items() if part.exists()], [], words)
             self.assertEqual(sorted(path.name for path in self.target.iterdir()), sets, words)
         self.expect_no_daemon()
-
-
-class Worker:
-    """Appends 2,000 records, each of which is reported as soon as it is committed."""
-
-    def __init__(self, test, **variables):
-        self.test = test
-        self.before = struct.unpack("Q", test.report.read_bytes())[0] or test.append()
-        test.report.write_bytes(struct.pack("Q", self.before))
-        test.pids.write_text("")
-        with open(test.report, "r+b") as file:
-            self.memory = mmap.mmap(file.fileno(), 8)
-        self.process = subprocess.Popen([LOG_IN_POOL, test.pool, str(TRANSACTIONS), test.report],
-                                        env=test.environment | variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        self.errors = b""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
-
-    def reported(self):
-        return struct.unpack("Q", self.memory)[0]
-
-    def wait_until(self, count):
-        end = time.monotonic() + LIMIT_S
-        while self.reported() < count and self.process.poll() is None and time.monotonic() < end:
-            pass
-
-    def daemons(self):
-        return [int(pid) for pid in self.test.pids.read_text().split()]
-
-    def end(self):
-        self.errors = self.process.communicate(timeout=LIMIT_S)[1]
-        return self.process.returncode
-
-
-class Killed(TwoReplicas):
-    def strike(self, kind, at, extra_s, name):
-        """Returns the number of records that the program knew to be committed."""
-        with Worker(self, RPMEM_ON_LOSS="degrade" if kind == "degraded" else "error") as worker:
-            if at is None:
-                time.sleep(extra_s)  # the pool may still be opening
-            else:
-                worker.wait_until(worker.before + at)
-                time.sleep(extra_s / 100)
-            daemons = worker.daemons()
-            if kind in ("program", "both"):
-                worker.process.kill()
-            if kind != "program" and len(daemons) == 2:
-                try:
-                    os.kill(daemons["ab".index(name)], signal.SIGKILL)
-                except ProcessLookupError:
-                    pass  # the program had finished
-            status = worker.end()
-            committed = worker.reported()
-            if kind == "degraded" and committed > worker.before:
-                self.assertEqual(status, 0, worker.errors)
-                self.assertEqual(committed, worker.before + TRANSACTIONS)
-            return committed
-
-    def test_nothing_committed_is_lost_whoever_is_killed(self):
-        print(f"RPMEM_SEED={SEED}", flush=True)
-        chance = random.Random(SEED)
-        self.append(1)
-        kinds = itertools.cycle(("program", "daemon", "both", "degraded"))
-        copies = itertools.cycle((["local"], ["local", "a"], ["a"], ["local", "b"], ["b"]))
-        counts = {}
-        for kind, lost in itertools.islice(zip(kinds, copies), ROUNDS):
-            counts[kind] = counts.get(kind, 0) + 1
-            at = chance.choice((None, *[chance.randrange(TRANSACTIONS)] * 3))
-            what = (kind, at, lost)
-            committed = self.strike(kind, at, chance.random() / 10, chance.choice("ab"))
-            self.expect_no_daemon()
-            if kind == "degraded":
-                self.sync_after_loss_of()
-            # In some rounds a copy is lost before the others have been recovered.
-            recovered = chance.random() < 0.5
-            if recovered:
-                self.assertIn(self.append(), (committed, committed + 1), what)
-            self.sync_after_loss_of(*lost)
-            now = self.append()
-            self.assertIn(now, (committed, committed + 1), what)
-            self.report.write_bytes(struct.pack("Q", now))
-        print(f"killed: {counts}; {now} records, none missing", flush=True)
 
 
 if __name__ == "__main__":
