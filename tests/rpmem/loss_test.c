@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A target is killed or stopped: every call ends, and its error names the cause. */
+/* A target is killed or stopped: every call ends, its error names the cause, and no resource leaks. */
 #include "support.h"
 
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 static RPMEMpool *pool;
+static struct resources before;
 static volatile sig_atomic_t child_signals;
 
 static void count_child(int signal_number)
 {
     child_signals = child_signals + 1;
+}
+
+static int count_resources(void **state)
+{
+    if (make_memory(state) != 0)
+        return -1;
+    assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
+    before = resources_of(getpid());
+    return 0;
 }
 
 static int open_pool(void **state)
@@ -25,6 +36,7 @@ static int no_child_was_seen(void **state)
 {
     unsetenv("RPMEM_ON_LOSS");
     unsetenv("RPMEM_STATE_FILE");
+    expect_no_leak(&before);
     return child_signals == 0 ? 0 : -1;
 }
 
@@ -70,6 +82,24 @@ DEFINE_TEST(a_stopped_target_times_out, open_pool, no_child_was_seen)
     assert_fails(rpmem_close(pool), ECONNRESET);
     /* The process must have ended, too. */
     expect_end_of(stopped);
+}
+
+static void *resume(void *stopped)
+{
+    usleep(100000);
+    kill(*(pid_t *)stopped, SIGCONT);
+    return NULL;
+}
+
+DEFINE_TEST(a_pause_is_no_loss, open_pool, no_child_was_seen)
+{
+    pid_t paused = stop_daemon();
+    pthread_t resuming;
+    assert_int_equal(pthread_create(&resuming, NULL, resume, &paused), 0);
+    assert_int_equal(rpmem_deep_persist(pool, 4096, 64, 0), 0);
+    pthread_join(resuming, NULL);
+    assert_int_equal(rpmem_persist(pool, 4096, 64, 1, 0), 0);
+    assert_int_equal(rpmem_close(pool), 0);
 }
 
 /* If the target were in the session of this program, the kernel would send SIGHUP to the stopped target when its parent
@@ -240,4 +270,4 @@ DEFINE_TEST(a_loss_is_reported_at_the_end, open_pool, no_child_was_seen)
     }
 }
 
-GROUP_FIXTURE(make_memory, NULL)
+GROUP_FIXTURE(count_resources, NULL)

@@ -92,7 +92,7 @@ endforeach()
                 self.assertEqual({"passed": len(tests)}, total.counts)
 
     def test_core_and_others_contain_each_test_once(self):
-        core = ["rpmem.killed_test", "softrdma.data", "softrdma.signaling.auto"]
+        core = ["rpmem.loss_test", "softrdma.data", "softrdma.signaling.auto"]
         others = ["softrdma.data.tcp", "mirror.loss_test_tcp", "softrdma.data.shm-fd", "softrdma.programs.local.fio", "unit.mr",
                   "mirror.etcd"]
         for part, tests in {"core": core, "others": others}.items():
