@@ -83,8 +83,7 @@ PAIR_TEST(unsignaled_requests_keep_their_entries, connected)
     struct chain c;
     prepare(&c, &p->client, &p->server, place);
     post_chain(&p->client, &c);
-    assert_int_equal(post(&p->server, IBV_WR_RDMA_READ, 1, 0, place, &p->client, 0, 0), 0);
-    expect_completion(p->server.cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(&p->server, IBV_WR_RDMA_READ, 1, 0, place, &p->client, 0, IBV_WC_SUCCESS);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 2, 0, place, &p->server, 0, 0), ENOMEM);
     expect_no_completion(p->client.cq);
 }

@@ -58,8 +58,7 @@ PAIR_TEST(messages_wait_for_their_reader, connected_large)
             assert_int_equal(post_receive(&p->server, i, i * length, length), 0);
         for (unsigned i = 0; i < count; ++i) {
             fill(p->client.memory, length, round * count + i);
-            assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, length, NULL, 0, 0), 0);
-            expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+            post_and_expect(&p->client, IBV_WR_SEND, 1, 0, length, NULL, 0, IBV_WC_SUCCESS);
         }
         for (unsigned i = 0; i < count; ++i) {
             expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
@@ -127,14 +126,12 @@ PAIR_TEST(transfers_of_every_length_and_place_arrive_whole, connected_large)
         const size_t to = 64 + 5 * i;
         fill(p->client.memory, from + length, i + 1);
         memset(p->server.memory, 0, to + length + 64);
-        assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, from, length, &p->server, to, 0), 0);
-        expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+        post_and_expect(&p->client, IBV_WR_RDMA_WRITE, 1, from, length, &p->server, to, IBV_WC_SUCCESS);
         assert_memory_equal(p->server.memory + to, p->client.memory + from, length);
         assert_int_equal(p->server.memory[to - 1] | p->server.memory[to + length], 0);
 
         memset(p->client.memory, 0, to + length + 64);
-        assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 2, to + i, length, &p->server, to, 0), 0);
-        expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+        post_and_expect(&p->client, IBV_WR_RDMA_READ, 2, to + i, length, &p->server, to, IBV_WC_SUCCESS);
         assert_memory_equal(p->client.memory + to + i, p->server.memory + to, length);
         assert_int_equal(p->client.memory[to + i - 1] | p->client.memory[to + i + length], 0);
 
@@ -208,8 +205,7 @@ PAIR_TEST(an_armed_queue_reports_once_per_arming, connected)
     struct ibv_cq *cq = NULL;
     void *cookie = NULL;
     assert_int_equal(fcntl(p->client.completions->fd, F_SETFL, O_NONBLOCK), 0);
-    assert_int_equal(ibv_get_cq_event(p->client.completions, &cq, &cookie), -1);
-    assert_int_equal(errno, EAGAIN);
+    expect_error(ibv_get_cq_event(p->client.completions, &cq, &cookie), EAGAIN);
     assert_int_equal(ibv_req_notify_cq(p->client.cq, 0), 0);
     for (uint64_t i = 0; i < 3; ++i)
         assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, i, 0, 8, &p->server, 0, 0), 0);
@@ -220,8 +216,7 @@ PAIR_TEST(an_armed_queue_reports_once_per_arming, connected)
     assert_ptr_equal(cookie, &p->client);
     for (uint64_t i = 0; i < 3; ++i)
         expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
-    assert_int_equal(ibv_get_cq_event(p->client.completions, &cq, &cookie), -1);
-    assert_int_equal(errno, EAGAIN);
+    expect_error(ibv_get_cq_event(p->client.completions, &cq, &cookie), EAGAIN);
     ibv_ack_cq_events(p->client.cq, 1);
 }
 

@@ -298,10 +298,8 @@ TEST(a_peer_that_exited_exceeds_the_retries)
     exchange(&a, &b, 1);
     assert_int_equal(ibv_destroy_qp(b.qp), 0);
     b.qp = NULL;
-    assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, 0), 0);
-    expect_completion(a.cq, 1, IBV_WC_RETRY_EXC_ERR);
-    assert_int_equal(post(&a, IBV_WR_RDMA_WRITE, 2, 0, 64, &b, 0, 0), 0);
-    expect_completion(a.cq, 2, IBV_WC_WR_FLUSH_ERR);
+    post_and_expect(&a, IBV_WR_RDMA_WRITE, 1, 0, 64, &b, 0, IBV_WC_RETRY_EXC_ERR);
+    post_and_expect(&a, IBV_WR_RDMA_WRITE, 2, 0, 64, &b, 0, IBV_WC_WR_FLUSH_ERR);
 }
 
 /* b expects a. c, which repeatedly tries to connect to b, is not connected, and has no effect. */
@@ -313,8 +311,7 @@ TEST(only_the_expected_peer_is_connected)
     OPEN_SIDE(c); /* the side with the larger number connects */
     make_ready(c.qp, b.qp->qp_num);
     make_ready(b.qp, a.qp->qp_num);
-    assert_int_equal(post(&c, IBV_WR_RDMA_WRITE, 9, 0, 64, &b, 0, 0), 0);
-    expect_completion(c.cq, 9, IBV_WC_RETRY_EXC_ERR);
+    post_and_expect(&c, IBV_WR_RDMA_WRITE, 9, 0, 64, &b, 0, IBV_WC_RETRY_EXC_ERR);
     make_ready(a.qp, b.qp->qp_num);
     exchange(&a, &b, 3);
     exchange(&b, &a, 4);

@@ -16,17 +16,16 @@ static void expect_unreadable(int fd)
     assert_int_equal(poll(&ready, 1, 0), 0);
 }
 
-DEFINE_TEST(a_channel_whose_events_moved_is_not_readable, NULL, NULL)
+PAIR_TEST(a_channel_whose_events_moved_is_not_readable, connected)
 {
-    OPEN_PAIR(p, NULL);
-    struct rdma_event_channel *first = p.server.channel;
-    assert_int_equal(rdma_disconnect(p.client.id), 0);
+    struct rdma_event_channel *first = p->server.channel;
+    assert_int_equal(rdma_disconnect(p->client.id), 0);
     expect_readable(first->fd);
-    p.server.channel = rdma_create_event_channel();
-    assert_int_equal(rdma_migrate_id(p.server.id, p.server.channel), 0);
+    p->server.channel = rdma_create_event_channel();
+    assert_int_equal(rdma_migrate_id(p->server.id, p->server.channel), 0);
     expect_unreadable(first->fd);
-    assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
-    expect_unreadable(p.server.channel->fd);
+    assert_int_equal(expect_event(p->server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    expect_unreadable(p->server.channel->fd);
     rdma_destroy_event_channel(first);
 }
 
@@ -54,15 +53,14 @@ DEFINE_TEST(events_of_other_ids_stay_readable, NULL, NULL)
     rdma_destroy_event_channel(second);
 }
 
-DEFINE_TEST(a_channel_whose_events_were_dropped_is_not_readable, NULL, NULL)
+PAIR_TEST(a_channel_whose_events_were_dropped_is_not_readable, connected)
 {
-    OPEN_PAIR(p, NULL);
-    assert_int_equal(rdma_disconnect(p.client.id), 0);
-    expect_readable(p.server.channel->fd);
-    rdma_destroy_qp(p.server.id);
-    assert_int_equal(rdma_destroy_id(p.server.id), 0);
-    p.server.id = NULL;
-    expect_unreadable(p.server.channel->fd);
+    assert_int_equal(rdma_disconnect(p->client.id), 0);
+    expect_readable(p->server.channel->fd);
+    rdma_destroy_qp(p->server.id);
+    assert_int_equal(rdma_destroy_id(p->server.id), 0);
+    p->server.id = NULL;
+    expect_unreadable(p->server.channel->fd);
 }
 
 DEFINE_TEST(requests_destroyed_with_their_listener_are_rejected, NULL, NULL)
@@ -78,30 +76,27 @@ DEFINE_TEST(requests_destroyed_with_their_listener_are_rejected, NULL, NULL)
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_REJECTED), 28);
 }
 
-DEFINE_TEST(an_asynchronous_event_goes_with_its_object, NULL, NULL)
+PAIR_TEST(an_asynchronous_event_goes_with_its_object, connected)
 {
-    OPEN_PAIR(p, NULL);
-    const int fd = p.server.id->verbs->async_fd;
-    p.server.mr->rkey ^= 1;
-    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_REM_ACCESS_ERR);
+    const int fd = p->server.id->verbs->async_fd;
+    p->server.mr->rkey ^= 1;
+    post_and_expect(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->server, 0, IBV_WC_REM_ACCESS_ERR);
     expect_readable(fd);
-    rdma_destroy_qp(p.server.id);
+    rdma_destroy_qp(p->server.id);
     expect_unreadable(fd);
 }
 
-DEFINE_TEST(a_completion_event_goes_with_its_queue, NULL, NULL)
+PAIR_TEST(a_completion_event_goes_with_its_queue, connected)
 {
-    OPEN_PAIR(p, NULL);
-    struct ibv_comp_channel *channel = p.server.completions;
+    struct ibv_comp_channel *channel = p->server.completions;
     assert_non_null(channel);
-    assert_int_equal(ibv_req_notify_cq(p.server.cq, 0), 0);
-    assert_int_equal(post_receive(&p.server, 1, 0, 64), 0);
-    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
+    assert_int_equal(ibv_req_notify_cq(p->server.cq, 0), 0);
+    assert_int_equal(post_receive(&p->server, 1, 0, 64), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
     expect_readable(channel->fd);
-    rdma_destroy_qp(p.server.id);
-    assert_int_equal(ibv_destroy_cq(p.server.cq), 0);
-    p.server.cq = NULL;
+    rdma_destroy_qp(p->server.id);
+    assert_int_equal(ibv_destroy_cq(p->server.cq), 0);
+    p->server.cq = NULL;
     expect_unreadable(channel->fd);
 }
 
@@ -127,8 +122,7 @@ static long receive_and_be_left(struct pair *p)
     open_pair(p, NULL);
     assert_int_equal(ibv_req_notify_cq(p->server.cq, 0), 0);
     assert_int_equal(post_receive(&p->server, 1, 0, 64), 0);
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
-    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(&p->client, IBV_WR_SEND, 1, 0, 64, NULL, 0, IBV_WC_SUCCESS);
     const long start = now_ms();
     assert_int_equal(rdma_disconnect(p->client.id), 0);
     while (rdma_notify(p->server.id, IBV_EVENT_COMM_EST) == 0) /* waits until the server's device has processed it */
@@ -138,7 +132,7 @@ static long receive_and_be_left(struct pair *p)
 
 static bool leave_completion(void)
 {
-    struct pair p;
+    PAIR p;
     const long start = receive_and_be_left(&p);
     struct pollfd event = {.fd = p.server.channel->fd, .events = POLLIN};
     const int readable = poll(&event, 1, 0);
@@ -147,7 +141,6 @@ static bool leave_completion(void)
     expect_readable(p.server.completions->fd);
     expect_completion(p.server.cq, 1, IBV_WC_SUCCESS);
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
-    close_pair(&p);
     return decided;
 }
 
@@ -220,17 +213,14 @@ static bool comes_after_flushed(struct reader *reader, long start, enum rdma_cm_
 
 static bool disconnect_reader(void)
 {
-    struct pair p;
+    OPEN_PAIR(p, NULL);
     struct reader reader;
-    open_pair(&p, NULL);
     start_reader(&reader, &p.client);
     const long start = now_ms();
     assert_int_equal(rdma_disconnect(p.client.id), 0);
     assert_int_equal(expect_event(p.server.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
     assert_int_equal(rdma_disconnect(p.server.id), 0);
-    const bool decided = comes_after_flushed(&reader, start, RDMA_CM_EVENT_DISCONNECTED);
-    close_pair(&p);
-    return decided;
+    return comes_after_flushed(&reader, start, RDMA_CM_EVENT_DISCONNECTED);
 }
 
 DEFINE_TEST(the_end_of_a_connection_waits_for_flushed_completions, NULL, NULL)
@@ -240,7 +230,7 @@ DEFINE_TEST(the_end_of_a_connection_waits_for_flushed_completions, NULL, NULL)
 
 static bool reject_reader(void)
 {
-    struct pair p = {0};
+    PAIR p = {0};
     struct reader reader;
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, NULL);
@@ -250,9 +240,7 @@ static bool reject_reader(void)
     const long start = now_ms();
     assert_int_equal(rdma_reject(p.server.id, NULL, 0), 0);
     assert_int_equal(rdma_ack_cm_event(request), 0);
-    const bool decided = comes_after_flushed(&reader, start, RDMA_CM_EVENT_REJECTED);
-    close_pair(&p);
-    return decided;
+    return comes_after_flushed(&reader, start, RDMA_CM_EVENT_REJECTED);
 }
 
 DEFINE_TEST(a_rejection_waits_for_flushed_completions, NULL, NULL)

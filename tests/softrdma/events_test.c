@@ -42,35 +42,32 @@ DEFINE_TEST(an_overflow_spares_the_other_queues, NULL, NULL)
     assert_int_equal(ibv_resize_cq(p.server.cq, 1), 0);
     for (uint64_t i = 0; i < 2; ++i) {
         assert_int_equal(post_receive(&p.server, i, 0, 8), 0);
-        assert_int_equal(post(&p.client, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
-        expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+        post_and_expect(&p.client, IBV_WR_SEND, i, 0, 8, NULL, 0, IBV_WC_SUCCESS);
     }
     expect_async(context, IBV_EVENT_CQ_ERR, p.server.cq);
     expect_async(context, IBV_EVENT_QP_FATAL, p.server.qp);
     assert_int_equal(state_of(p.server.qp), IBV_QPS_ERR);
-    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 7, 0, 8, &p.server, 0, 0), 0);
-    expect_completion(p.client.cq, 7, IBV_WC_RETRY_EXC_ERR);
+    post_and_expect(&p.client, IBV_WR_RDMA_WRITE, 7, 0, 8, &p.server, 0, IBV_WC_RETRY_EXC_ERR);
 }
 
-DEFINE_TEST(a_drained_send_queue_is_announced, NULL, NULL)
+PAIR_TEST(a_drained_send_queue_is_announced, connected)
 {
-    OPEN_PAIR(p, NULL);
-    struct ibv_context *context = p.client.id->verbs;
+    struct ibv_context *context = p->client.id->verbs;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
     /* No receive is posted: the message remains in flight. */
-    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
-    assert_int_equal(ibv_modify_qp(p.client.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
-    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p.server, 0, 0), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
+    assert_int_equal(ibv_modify_qp(p->client.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 2, 0, 8, &p->server, 0, 0), 0);
     expect_no_async(context);
     struct ibv_qp_init_attr init;
-    assert_int_equal(ibv_query_qp(p.client.qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(ibv_query_qp(p->client.qp, &attr, IBV_QP_STATE, &init), 0);
     assert_int_equal(attr.sq_draining, 1);
-    assert_int_equal(post_receive(&p.server, 1, 0, 8), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
-    expect_async(context, IBV_EVENT_SQ_DRAINED, p.client.qp);
-    expect_no_completion_for(p.client.cq, 20); /* later requests wait */
-    assert_int_equal(enter_state(p.client.qp, IBV_QPS_RTS), 0);
-    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(post_receive(&p->server, 1, 0, 8), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    expect_async(context, IBV_EVENT_SQ_DRAINED, p->client.qp);
+    expect_no_completion_for(p->client.cq, 20); /* later requests wait */
+    assert_int_equal(enter_state(p->client.qp, IBV_QPS_RTS), 0);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
 }
 
 static void *destroy_qp(void *qp)

@@ -42,15 +42,13 @@ TEST_IN_OWN_PROCESS(a_killed_peer_is_noticed_while_idle)
     kill(r.pid, SIGKILL);
     struct side *c = &r.pair.client;
     assert_int_equal(expect_event(c->channel, RDMA_CM_EVENT_DISCONNECTED), 0);
-    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
-    expect_completion(c->cq, 1, IBV_WC_RETRY_EXC_ERR);
+    post_and_expect(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, IBV_WC_RETRY_EXC_ERR);
 }
 
 static void send_to_one_that_exits(void)
 {
     MEET_SERVER(r, &exits_after_one, NULL);
-    assert_int_equal(post(&r.pair.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
-    expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(&r.pair.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, IBV_WC_SUCCESS);
 }
 
 /* Checks a process that has forked again, with descriptors that it has opened itself. */
@@ -86,8 +84,7 @@ static void use_a_fresh_device(void)
     OPEN_PAIR(p, NULL);
     fill(p.client.memory, 64, 5);
     assert_int_equal(post_receive(&p.server, 1, 0, 64), 0);
-    assert_int_equal(post(&p.client, IBV_WR_SEND, 2, 0, 64, NULL, 0, 0), 0);
-    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
+    post_and_expect(&p.client, IBV_WR_SEND, 2, 0, 64, NULL, 0, IBV_WC_SUCCESS);
     expect_completion(p.server.cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(p.server.memory, p.client.memory, 64);
 }
@@ -119,8 +116,7 @@ TEST_IN_OWN_PROCESS(a_forked_child_is_refused_and_harmless)
         exit(0);
     }
     assert_int_equal(exit_code_of(child), 0);
-    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 2, 0, 8, &r.target, 0, 0), 0);
-    expect_completion(c->cq, 2, IBV_WC_SUCCESS);
+    post_and_expect(c, IBV_WR_RDMA_WRITE, 2, 0, 8, &r.target, 0, IBV_WC_SUCCESS);
 }
 
 /* Daemons do this if they list devices before they detach. */

@@ -58,8 +58,7 @@ static void a_receiver_is_not_ready_for_a_while(void)
 {
     OPEN_PAIR(p, NULL);
     assert_int_equal(post_receive(&p.server, 9, 0, 64), 0);
-    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, IBV_WC_SUCCESS);
     expect_completion(p.server.cq, 9, IBV_WC_SUCCESS);
 }
 
@@ -67,15 +66,13 @@ static void a_receiver_is_never_ready(void)
 {
     OPEN_PAIR(p, &(struct options){.rnr_retry = 2});
     assert_int_equal(post_receive(&p.server, 9, 0, 64), 0);
-    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+    post_and_expect(&p.client, IBV_WR_SEND, 1, 0, 8, NULL, 0, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
 static void the_connection_breaks(void)
 {
     OPEN_PAIR(p, NULL);
-    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 0, 0, 8, &p.server, 0, 0), 0);
-    expect_completion(p.client.cq, 0, IBV_WC_SUCCESS);
+    post_and_expect(&p.client, IBV_WR_RDMA_WRITE, 0, 0, 8, &p.server, 0, IBV_WC_SUCCESS);
     write_three(&p);
     expect_both_flushed(&p, 1, IBV_WC_RETRY_EXC_ERR);
     if (is_over_roce()) /* its connection manager has other packets, as on hardware */
@@ -89,8 +86,7 @@ static void the_connection_breaks(void)
 /* A WRITE of data that a READ fetches. Returns 0 without a fence, 7 with the required fence. */
 static uint8_t forwarded(unsigned flags)
 {
-    struct pair p;
-    open_pair(&p, NULL);
+    OPEN_PAIR(p, NULL);
     p.server.memory[0] = 7;
     assert_int_equal(post(&p.client, IBV_WR_RDMA_READ, 1, 0, 8, &p.server, 0, 0), 0);
     usleep(20000); /* the response usually arrives within this time */
@@ -98,9 +94,7 @@ static uint8_t forwarded(unsigned flags)
     expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
     expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(p.client.memory[0], 7);
-    const uint8_t result = p.server.memory[64];
-    close_pair(&p);
-    return result;
+    return p.server.memory[64];
 }
 
 static void a_late_read_shows_a_missing_fence(void)
@@ -146,11 +140,9 @@ static void about_half_of_them_fail(void)
 {
     unsigned failed = 0;
     for (unsigned i = 0; i < 40; ++i) {
-        struct pair p;
-        open_pair(&p, NULL);
+        OPEN_PAIR(p, NULL);
         assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, i, 0, 8, &p.server, 0, 0), 0);
         failed += next_completion(p.client.cq).status == IBV_WC_REM_OP_ERR;
-        close_pair(&p);
     }
     assert_true(failed > 8 && failed < 32);
 }

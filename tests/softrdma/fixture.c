@@ -28,6 +28,18 @@ static const char *address_of(const struct options *options)
     return options != NULL && options->address != NULL ? options->address : "127.0.0.1";
 }
 
+void expect_error(int result, int error)
+{
+    assert_int_equal(result, -1);
+    assert_int_equal(errno, error);
+}
+
+void expect_null(const void *result, int error)
+{
+    assert_null(result);
+    assert_int_equal(errno, error);
+}
+
 void expect_readable(int fd)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
@@ -304,6 +316,13 @@ int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t of
     return post_wr(from, wr);
 }
 
+void post_and_expect(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,
+        const struct side *to, size_t to_offset, enum ibv_wc_status status)
+{
+    assert_int_equal(post(from, opcode, wr_id, offset, length, to, to_offset, 0), 0);
+    expect_completion(from->cq, wr_id, status);
+}
+
 int post_atomic(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, const struct side *to, size_t to_offset,
         uint64_t compare_add, uint64_t swap)
 {
@@ -533,8 +552,7 @@ void expect_no_send_ops(struct side *side, uint64_t ops)
             .pd = side->pd,
             .send_ops_flags = ops};
     errno = 0;
-    assert_null(ibv_create_qp_ex(side->id->verbs, &attr));
-    assert_int_equal(errno, EOPNOTSUPP);
+    expect_null(ibv_create_qp_ex(side->id->verbs, &attr), EOPNOTSUPP);
 }
 
 int open_the_device(void **state)

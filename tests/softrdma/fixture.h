@@ -62,6 +62,10 @@ struct pair {
     struct side server;
 };
 
+/* Check a call that fails with that errno value: one that returns -1, and one that returns NULL. */
+void expect_error(int result, int error);
+void expect_null(const void *result, int error);
+
 /* Waits until the descriptor is readable. */
 void expect_readable(int fd);
 
@@ -137,6 +141,9 @@ int gid_index_of(const char *text);
 /* Signalled operations of one element inside the sides' buffers. */
 int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,
         const struct side *to, size_t to_offset, unsigned flags);
+/* Like post() without flags. The request completes next, with that status. */
+void post_and_expect(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,
+        const struct side *to, size_t to_offset, enum ibv_wc_status status);
 int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length);
 /* Posts an atomic operation whose result is stored at the start of the local buffer. */
 int post_atomic(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, const struct side *to, size_t to_offset,

@@ -111,57 +111,55 @@ static void send_invalid(unsigned kind, const struct source *peer, const struct 
     send_bytes(from, bytes, with_crc(bytes, size, &from->own));
 }
 
-DEFINE_TEST(invalid_packets_change_nothing, NULL, NULL)
+PAIR_TEST(invalid_packets_change_nothing, connected)
 {
     static uint8_t expected[4096];
-    OPEN_PAIR(p, NULL);
-    device = p.server.id->verbs;
-    struct ibv_qp_init_attr init = {.send_cq = p.server.cq,
-            .recv_cq = p.server.cq,
+    device = p->server.id->verbs;
+    struct ibv_qp_init_attr init = {.send_cq = p->server.cq,
+            .recv_cq = p->server.cq,
             .qp_type = IBV_QPT_UD,
             .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-    struct ibv_qp *datagrams = ibv_create_qp(p.server.pd, &init);
+    struct ibv_qp *datagrams = ibv_create_qp(p->server.pd, &init);
     assert_non_null(datagrams);
     to_rts(datagrams);
-    struct side receiver = p.server;
+    struct side receiver = p->server;
     receiver.qp = datagrams;
     assert_int_equal(post_receive(&receiver, 77, 2048, 1024), 0);
-    fill(p.server.memory, sizeof(expected), 5);
-    memcpy(expected, p.server.memory, sizeof(expected));
+    fill(p->server.memory, sizeof(expected), 5);
+    memcpy(expected, p->server.memory, sizeof(expected));
     struct ibv_qp_attr attr;
-    assert_int_equal(ibv_query_qp(p.server.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
+    assert_int_equal(ibv_query_qp(p->server.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
     const struct source peer = open_source("127.0.0.1"), stranger = open_source("127.0.0.9");
     unsigned seed = 7;
     uint32_t psn = attr.rq_psn;
     for (unsigned i = 0; i < packets; ++i) {
-        send_invalid(i, &peer, &stranger, &p, datagrams->qp_num, psn, &seed);
+        send_invalid(i, &peer, &stranger, p, datagrams->qp_num, psn, &seed);
         if (i % batch != batch - 1)
             continue;
-        fill(p.client.memory, 64, i);
-        memcpy(expected, p.client.memory, 64);
-        assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, i, 0, 64, &p.server, 0, 0), 0);
-        expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+        fill(p->client.memory, 64, i);
+        memcpy(expected, p->client.memory, 64);
+        post_and_expect(&p->client, IBV_WR_RDMA_WRITE, i, 0, 64, &p->server, 0, IBV_WC_SUCCESS);
         ++psn;
-        assert_memory_equal(p.server.memory, expected, sizeof(expected));
+        assert_memory_equal(p->server.memory, expected, sizeof(expected));
     }
-    assert_int_equal(state_of(p.client.qp), IBV_QPS_RTS);
-    assert_int_equal(state_of(p.server.qp), IBV_QPS_RTS);
+    assert_int_equal(state_of(p->client.qp), IBV_QPS_RTS);
+    assert_int_equal(state_of(p->server.qp), IBV_QPS_RTS);
     assert_int_equal(state_of(datagrams), IBV_QPS_RTS);
-    expect_no_completion(p.server.cq);
-    expect_no_event(p.client.channel);
-    expect_no_event(p.server.channel);
+    expect_no_completion(p->server.cq);
+    expect_no_event(p->client.channel);
+    expect_no_event(p->server.channel);
 
     /* Packets without a wrong field are valid. */
     uint8_t bytes[64];
     put_datagram(bytes, datagrams->qp_num, qkey);
     send_bytes(&peer, bytes, with_crc(bytes, datagram_size, &peer.own));
-    expect_completion(p.server.cq, 77, IBV_WC_SUCCESS);
-    put_write(bytes, &p, psn);
+    expect_completion(p->server.cq, 77, IBV_WC_SUCCESS);
+    put_write(bytes, p, psn);
     send_bytes(&peer, bytes, with_crc(bytes, write_size, &peer.own));
-    for (unsigned i = 0; i < time_limit_ms && __atomic_load_n(&p.server.memory[target + 7], __ATOMIC_ACQUIRE) != 0xff;
+    for (unsigned i = 0; i < time_limit_ms && __atomic_load_n(&p->server.memory[target + 7], __ATOMIC_ACQUIRE) != 0xff;
             ++i)
         usleep(1000);
-    assert_int_equal(__atomic_load_n(&p.server.memory[target + 7], __ATOMIC_ACQUIRE), 0xff);
+    assert_int_equal(__atomic_load_n(&p->server.memory[target + 7], __ATOMIC_ACQUIRE), 0xff);
     close(peer.fd);
     close(stranger.fd);
     assert_int_equal(ibv_destroy_qp(datagrams), 0);

@@ -23,8 +23,7 @@ static struct server_plan sleeps = {.prepare = enter_network};
 
 static void expect_written(struct remote *r, uint64_t wr_id)
 {
-    assert_int_equal(post(&r->pair.client, IBV_WR_RDMA_WRITE, wr_id, 0, 8, &r->target, 0, 0), 0);
-    expect_completion(r->pair.client.cq, wr_id, IBV_WC_SUCCESS);
+    post_and_expect(&r->pair.client, IBV_WR_RDMA_WRITE, wr_id, 0, 8, &r->target, 0, IBV_WC_SUCCESS);
 }
 
 TEST_IN_OWN_PROCESS(an_idle_peer_notices_it)

@@ -31,8 +31,7 @@ static void read_back(struct remote *r)
 {
     struct side *c = &r->pair.client;
     memset(c->memory, 0, page_size / 2);
-    assert_int_equal(post(c, IBV_WR_RDMA_READ, 2, 0, page_size / 2, &r->target, page_size / 2, 0), 0);
-    expect_completion(c->cq, 2, IBV_WC_SUCCESS);
+    post_and_expect(c, IBV_WR_RDMA_READ, 2, 0, page_size / 2, &r->target, page_size / 2, IBV_WC_SUCCESS);
     assert_memory_equal(c->memory, r->page + page_size / 2, page_size / 2);
 }
 
@@ -60,13 +59,11 @@ static void stop_at_the_death_of_the_owner(enum ibv_wr_opcode opcode)
     start_server(&r, &sleeps, page);
     meet_server(&r);
     struct side *c = &r.pair.client;
-    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
-    expect_completion(c->cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, IBV_WC_SUCCESS);
     assert_int_equal(kill(r.pid, SIGKILL), 0);
     assert_int_equal(waitpid(r.pid, NULL, 0), r.pid);
     memset(c->memory, 1, 8);
-    assert_int_equal(post(c, opcode, 2, 0, 8, &r.target, 0, 0), 0);
-    expect_completion(c->cq, 2, IBV_WC_RETRY_EXC_ERR);
+    post_and_expect(c, opcode, 2, 0, 8, &r.target, 0, IBV_WC_RETRY_EXC_ERR);
     assert_int_equal(page[0], 0);
     close(fd);
     close(r.in);
@@ -89,14 +86,11 @@ TEST_IN_OWN_PROCESS(a_stopped_process_is_reached)
     suspend_server(&r);
     struct side *c = &r.pair.client;
     fill(c->memory, page_size, 3);
-    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, page_size, &r.target, 0, 0), 0);
-    expect_completion(c->cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(c, IBV_WR_RDMA_WRITE, 1, 0, page_size, &r.target, 0, IBV_WC_SUCCESS);
     assert_memory_equal(r.page, c->memory, page_size);
     read_back(&r);
-    assert_int_equal(post(c, IBV_WR_SEND, 3, 0, 64, NULL, 0, 0), 0);
-    expect_completion(c->cq, 3, IBV_WC_SUCCESS);
-    assert_int_equal(post(c, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 0, 100, &r.target, 8, 0), 0);
-    expect_completion(c->cq, 4, IBV_WC_SUCCESS);
+    post_and_expect(c, IBV_WR_SEND, 3, 0, 64, NULL, 0, IBV_WC_SUCCESS);
+    post_and_expect(c, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 0, 100, &r.target, 8, IBV_WC_SUCCESS);
     assert_memory_equal(r.page + 8, c->memory, 100);
 }
 
@@ -112,11 +106,9 @@ TEST_IN_OWN_PROCESS(a_shared_receive_queue_is_reached)
     const size_t lengths[] = {0, 8, 64, 300, page_size, 2 * page_size};
     for (uint64_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); ++i) {
         const enum ibv_wr_opcode opcode = i % 2 == 0 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM;
-        assert_int_equal(post(c, opcode, i, 0, lengths[i], NULL, 0, 0), 0);
-        expect_completion(c->cq, i, IBV_WC_SUCCESS);
+        post_and_expect(c, opcode, i, 0, lengths[i], NULL, 0, IBV_WC_SUCCESS);
     }
-    assert_int_equal(post(c, IBV_WR_RDMA_WRITE_WITH_IMM, 7, 0, 100, &r.target, 8, 0), 0);
-    expect_completion(c->cq, 7, IBV_WC_SUCCESS);
+    post_and_expect(c, IBV_WR_RDMA_WRITE_WITH_IMM, 7, 0, 100, &r.target, 8, IBV_WC_SUCCESS);
     assert_memory_equal(r.page + 8, c->memory, 100);
 }
 
@@ -130,12 +122,10 @@ TEST_IN_OWN_PROCESS(a_file_is_reached_through_a_mapping)
     suspend_server(&r);
     struct side *c = &r.pair.client;
     fill(c->memory, page_size, 5);
-    assert_int_equal(post(c, IBV_WR_RDMA_WRITE, 1, 0, page_size, &r.target, 0, 0), 0);
-    expect_completion(c->cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(c, IBV_WR_RDMA_WRITE, 1, 0, page_size, &r.target, 0, IBV_WC_SUCCESS);
     assert_memory_equal(page, c->memory, page_size);
     read_back(&r);
-    assert_int_equal(post(c, atomic_write, 3, 8, 8, &r.target, 16, 0), 0);
-    expect_completion(c->cq, 3, IBV_WC_SUCCESS);
+    post_and_expect(c, atomic_write, 3, 8, 8, &r.target, 16, IBV_WC_SUCCESS);
     assert_memory_equal(page + 16, c->memory + 8, 8);
     close(fd);
 }
@@ -156,8 +146,7 @@ static void keep_the_programs_bus_errors(void)
     signal(SIGBUS, count_bus_error);
     start_server(&r, &sleeps, map_file(page_size, MAP_SHARED, &fd));
     meet_server(&r);
-    assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
-    expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, IBV_WC_SUCCESS);
     if (sigsetjmp(after_bus_error, 1) == 0)
         raise(SIGBUS);
     assert_int_equal(bus_errors, 1);
@@ -173,8 +162,7 @@ TEST_IN_OWN_PROCESS(a_wrong_key_changes_nothing)
     MEET_SERVER(r, &sleeps, NULL);
     r.mr.rkey ^= 0x10000; /* another key with the same slot in the table of keys */
     memset(r.pair.client.memory, 1, 8);
-    assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
-    expect_completion(r.pair.client.cq, 1, IBV_WC_REM_ACCESS_ERR);
+    post_and_expect(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, IBV_WC_REM_ACCESS_ERR);
     assert_int_equal(r.page[0], 0);
 }
 
@@ -311,8 +299,7 @@ static void *destroy_soon(void *id)
 TEST_IN_OWN_PROCESS(a_destroyed_receiver_ends_the_sender)
 {
     for (unsigned round = 0; round < 20; ++round) {
-        struct pair p;
-        open_pair(&p, NULL);
+        OPEN_PAIR(p, NULL);
         for (unsigned i = 0; i < 16; ++i)
             assert_int_equal(post_receive(&p.server, i, 0, 4096), 0);
         pthread_t thread;
@@ -325,7 +312,6 @@ TEST_IN_OWN_PROCESS(a_destroyed_receiver_ends_the_sender)
         }
         assert_string_equal(ibv_wc_status_str(wc.status), ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR));
         pthread_join(thread, NULL);
-        close_pair(&p);
     }
 }
 
@@ -355,8 +341,7 @@ TEST_IN_OWN_PROCESS(a_sleeping_receiver_is_woken)
     MEET_SERVER(r, &waits, NULL);
     struct side *c = &r.pair.client;
     for (uint64_t i = 0; i < 2000; ++i) {
-        assert_int_equal(post(c, IBV_WR_SEND, i, 64, 64, NULL, 0, 0), 0);
-        expect_completion(c->cq, i, IBV_WC_SUCCESS);
+        post_and_expect(c, IBV_WR_SEND, i, 64, 64, NULL, 0, IBV_WC_SUCCESS);
         if (i % 100 == 0)
             usleep(1000);
     }

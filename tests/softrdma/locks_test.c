@@ -66,8 +66,7 @@ TEST_IN_OWN_PROCESS(peers_keep_their_locks)
     fill(r.pair.client.memory, 64, 3);
     /* The first request may use the connection and request the file, which arrives later. */
     for (unsigned i = 0; i < 40; ++i, usleep(5000)) {
-        assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 64, &r.target, 64, 0), 0);
-        expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
+        post_and_expect(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 64, &r.target, 64, IBV_WC_SUCCESS);
     }
     assert_memory_equal(page + 64, r.pair.client.memory, 64);
     assert_int_equal(holder_of(0), r.pid);

@@ -110,8 +110,7 @@ static void meet_what_is_missing(void)
     start_server(&r, &sleeps, memory);
     meet_server(&r);
     if (attempt.missing == truncated_after_use) {
-        assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
-        expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
+        post_and_expect(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, IBV_WC_SUCCESS);
     }
     if (fd >= 0)
         assert_int_equal(ftruncate(fd, 0), 0);

@@ -95,12 +95,10 @@ DEFINE_TEST(receive_capacities_are_ignored_with_a_shared_queue, open_the_device,
         assert_non_null(qp);
         assert_int_equal(ibv_destroy_qp(qp), 0);
         attr.srq = NULL;
-        assert_null(ibv_create_qp(pd, &attr));
-        assert_int_equal(errno, EINVAL);
+        expect_null(ibv_create_qp(pd, &attr), EINVAL);
         attr.srq = srq;
         attr.cap.max_send_wr = 10 * (uint32_t)device_attr.max_qp_wr;
-        assert_null(ibv_create_qp(pd, &attr));
-        assert_int_equal(errno, EINVAL);
+        expect_null(ibv_create_qp(pd, &attr), EINVAL);
     }
     assert_int_equal(ibv_destroy_srq(srq), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);
@@ -199,8 +197,7 @@ DEFINE_TEST(parents_with_children_are_busy, open_the_device, close_the_device)
 static void expect_no_region(struct ibv_pd *pd, void *addr, size_t length, int access, int error)
 {
     errno = 0;
-    assert_null((ibv_reg_mr)(pd, addr, length, access));
-    assert_int_equal(errno, error);
+    expect_null((ibv_reg_mr)(pd, addr, length, access), error);
 }
 
 DEFINE_TEST(registration_checks_rights_and_mappings, open_the_device, close_the_device)
@@ -250,22 +247,18 @@ DEFINE_TEST(keys_are_not_handed_out_in_a_row, open_the_device, close_the_device)
 DEFINE_TEST(impossible_objects_are_refused, open_the_device, close_the_device)
 {
     struct ibv_pd *pd = ibv_alloc_pd(device);
-    assert_null(ibv_create_cq(device, 0, NULL, NULL, 0));
-    assert_int_equal(errno, EINVAL);
+    expect_null(ibv_create_cq(device, 0, NULL, NULL, 0), EINVAL);
     assert_null(ibv_create_cq(device, 4, NULL, NULL, 99));
     struct ibv_cq *cq = ibv_create_cq(device, 4, NULL, NULL, 0);
     struct ibv_qp_init_attr attr = {
             .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UC, .cap = {.max_send_wr = 1, .max_send_sge = 1}};
-    assert_null(ibv_create_qp(pd, &attr));
-    assert_int_equal(errno, EOPNOTSUPP);
+    expect_null(ibv_create_qp(pd, &attr), EOPNOTSUPP);
     attr.qp_type = IBV_QPT_RC;
     attr.cap.max_send_wr = UINT32_MAX;
-    assert_null(ibv_create_qp(pd, &attr));
-    assert_int_equal(errno, EINVAL);
+    expect_null(ibv_create_qp(pd, &attr), EINVAL);
     struct ibv_srq_init_attr srq = {.attr = {.max_wr = 0, .max_sge = 1}};
     assert_null(ibv_create_srq(pd, &srq));
-    assert_null(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, 0, 0));
-    assert_int_equal(errno, EOPNOTSUPP);
+    expect_null(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, 0, 0), EOPNOTSUPP);
     assert_int_equal(ibv_destroy_cq(cq), 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }

@@ -12,10 +12,9 @@ enum {
     batches = 2000, /* batches of each thread */
 };
 
-static struct ibv_qp_ex *open_for(struct pair *p, uint64_t ops)
+static int with_plain_ops(void **state)
 {
-    open_pair(p, &(struct options){.send_ops = ops});
-    return ibv_qp_to_qp_ex(p->client.qp);
+    return set_up_pair(state, &(struct options){.send_ops = plain_ops});
 }
 
 static struct ibv_qp_ex *start(struct pair *p, uint64_t wr_id)
@@ -42,8 +41,8 @@ static void add_write(struct pair *p, size_t offset, uint32_t length)
 
 DEFINE_TEST(only_queue_pairs_created_with_send_ops_have_the_interface, NULL, NULL)
 {
-    PAIR p;
-    struct ibv_qp_ex *qp = open_for(&p, IBV_QP_EX_WITH_RDMA_WRITE);
+    OPEN_PAIR(p, &(struct options){.send_ops = IBV_QP_EX_WITH_RDMA_WRITE});
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(p.client.qp);
     assert_non_null(qp);
     assert_null(ibv_qp_to_qp_ex(p.server.qp));
     assert_non_null(qp->wr_rdma_write);
@@ -54,8 +53,7 @@ DEFINE_TEST(only_queue_pairs_created_with_send_ops_have_the_interface, NULL, NUL
 
 DEFINE_TEST(unknown_operations_are_rejected, NULL, NULL)
 {
-    PAIR p;
-    memset(&p, 0, sizeof(p));
+    PAIR p = {0};
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, NULL);
     const uint64_t unknown[] = {IBV_QP_EX_WITH_TSO, 1ULL << 40};
@@ -63,54 +61,50 @@ DEFINE_TEST(unknown_operations_are_rejected, NULL, NULL)
         expect_no_send_ops(&p.client, unknown[i]);
 }
 
-DEFINE_TEST(one_sided_operations_move_data, NULL, NULL)
+PAIR_TEST(one_sided_operations_move_data, with_plain_ops)
 {
-    PAIR p;
-    open_for(&p, plain_ops);
-    fill(p.client.memory, 1024, 1);
-    struct ibv_qp_ex *qp = start(&p, 1);
-    add_write(&p, 512, 1024);
+    fill(p->client.memory, 1024, 1);
+    struct ibv_qp_ex *qp = start(p, 1);
+    add_write(p, 512, 1024);
     qp->wr_id = 2;
-    ibv_wr_rdma_read(qp, p.server.mr->rkey, remote(&p, 512));
-    const struct ibv_sge halves[] = {sge_of(&p.client, 3000, 500), sge_of(&p.client, 2000, 524)};
+    ibv_wr_rdma_read(qp, p->server.mr->rkey, remote(p, 512));
+    const struct ibv_sge halves[] = {sge_of(&p->client, 3000, 500), sge_of(&p->client, 2000, 524)};
     ibv_wr_set_sge_list(qp, 2, halves);
     assert_int_equal(ibv_wr_complete(qp), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
-    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
-    assert_memory_equal(p.server.memory + 512, p.client.memory, 1024);
-    assert_memory_equal(p.client.memory + 3000, p.client.memory, 500);
-    assert_memory_equal(p.client.memory + 2000, p.client.memory + 500, 524);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+    assert_memory_equal(p->server.memory + 512, p->client.memory, 1024);
+    assert_memory_equal(p->client.memory + 3000, p->client.memory, 500);
+    assert_memory_equal(p->client.memory + 2000, p->client.memory + 500, 524);
 }
 
-DEFINE_TEST(messages_carry_inline_and_immediate_data, NULL, NULL)
+PAIR_TEST(messages_carry_inline_and_immediate_data, with_plain_ops)
 {
-    PAIR p;
-    open_for(&p, plain_ops);
     for (unsigned i = 0; i < 3; ++i)
-        assert_int_equal(post_receive(&p.server, i, 64 * i, 64), 0);
+        assert_int_equal(post_receive(&p->server, i, 64 * i, 64), 0);
     char text[] = "first half, second half";
     const struct ibv_data_buf halves[] = {{.addr = text, .length = 10}, {.addr = text + 12, .length = 11}};
-    struct ibv_qp_ex *qp = start(&p, 1);
+    struct ibv_qp_ex *qp = start(p, 1);
     ibv_wr_send(qp);
     ibv_wr_set_inline_data(qp, text, 5);
     ibv_wr_send_imm(qp, htonl(77));
     ibv_wr_set_inline_data_list(qp, 2, halves);
-    ibv_wr_rdma_write_imm(qp, p.server.mr->rkey, remote(&p, 1000), htonl(78));
+    ibv_wr_rdma_write_imm(qp, p->server.mr->rkey, remote(p, 1000), htonl(78));
     ibv_wr_set_inline_data(qp, text, 5);
     memset(text, '-', sizeof(text)); /* the data was copied when it was set */
     assert_int_equal(ibv_wr_complete(qp), 0);
     for (unsigned i = 0; i < 3; ++i)
-        expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
-    struct ibv_wc wc = next_completion(p.server.cq);
+        expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    struct ibv_wc wc = next_completion(p->server.cq);
     assert_int_equal(wc.byte_len, 5);
-    wc = next_completion(p.server.cq);
+    wc = next_completion(p->server.cq);
     assert_int_equal(wc.byte_len, 21);
     assert_int_equal(ntohl(wc.imm_data), 77);
-    assert_memory_equal(p.server.memory + 64, "first halfsecond half", 21);
-    wc = next_completion(p.server.cq);
+    assert_memory_equal(p->server.memory + 64, "first halfsecond half", 21);
+    wc = next_completion(p->server.cq);
     assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
     assert_int_equal(ntohl(wc.imm_data), 78);
-    assert_memory_equal(p.server.memory + 1000, "first", 5);
+    assert_memory_equal(p->server.memory + 1000, "first", 5);
 }
 
 /* One thread builds a batch on each of two queue pairs, and polls both. */
@@ -118,7 +112,7 @@ DEFINE_TEST(batches_of_two_queue_pairs_can_interleave, NULL, NULL)
 {
     struct pair p[2];
     for (unsigned i = 0; i < 2; ++i) {
-        open_for(&p[i], plain_ops);
+        open_pair(&p[i], &(struct options){.send_ops = plain_ops});
         fill(p[i].client.memory, 8, i);
     }
     for (unsigned i = 0; i < 2; ++i) {
@@ -135,43 +129,38 @@ DEFINE_TEST(batches_of_two_queue_pairs_can_interleave, NULL, NULL)
     close_pair(&p[1]);
 }
 
-DEFINE_TEST(an_aborted_batch_posts_no_request, NULL, NULL)
+PAIR_TEST(an_aborted_batch_posts_no_request, with_plain_ops)
 {
-    PAIR p;
-    open_for(&p, plain_ops);
-    p.client.memory[0] = 1;
-    struct ibv_qp_ex *qp = start(&p, 1);
-    add_write(&p, 0, 1);
+    p->client.memory[0] = 1;
+    struct ibv_qp_ex *qp = start(p, 1);
+    add_write(p, 0, 1);
     ibv_wr_abort(qp);
-    qp = start(&p, 2);
-    add_write(&p, 8, 1);
+    qp = start(p, 2);
+    add_write(p, 8, 1);
     assert_int_equal(ibv_wr_complete(qp), 0);
-    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
-    assert_int_equal(p.server.memory[0], 0);
-    assert_int_equal(p.server.memory[8], 1);
-    qp = start(&p, 3);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(p->server.memory[0], 0);
+    assert_int_equal(p->server.memory[8], 1);
+    qp = start(p, 3);
     assert_int_equal(ibv_wr_complete(qp), 0); /* an empty batch */
 }
 
-DEFINE_TEST(a_batch_that_exceeds_the_queue_is_rejected_whole, NULL, NULL)
+PAIR_TEST(a_batch_that_exceeds_the_queue_is_rejected_whole, with_plain_ops)
 {
-    PAIR p;
-    open_for(&p, plain_ops);
-    p.client.memory[0] = 1;
-    struct ibv_qp_ex *qp = start(&p, 1);
+    p->client.memory[0] = 1;
+    struct ibv_qp_ex *qp = start(p, 1);
     for (unsigned i = 0; i < 17; ++i) /* the queue has 16 entries */
-        add_write(&p, i, 1);
+        add_write(p, i, 1);
     assert_int_equal(ibv_wr_complete(qp), ENOMEM);
     static uint8_t long_text[65];
-    qp = start(&p, 1);
-    add_write(&p, 0, 1);
-    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 8));
+    qp = start(p, 1);
+    add_write(p, 0, 1);
+    ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, 8));
     ibv_wr_set_inline_data(qp, long_text, sizeof(long_text));
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
-    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 9, 0, 1, &p.server, 100, 0), 0);
-    expect_completion(p.client.cq, 9, IBV_WC_SUCCESS);
+    post_and_expect(&p->client, IBV_WR_RDMA_WRITE, 9, 0, 1, &p->server, 100, IBV_WC_SUCCESS);
     for (unsigned i = 0; i < 17; ++i)
-        assert_int_equal(p.server.memory[i], 0);
+        assert_int_equal(p->server.memory[i], 0);
 }
 
 DEFINE_TEST(a_polled_completion_frees_its_entry, NULL, NULL)
@@ -190,41 +179,39 @@ DEFINE_TEST(a_polled_completion_frees_its_entry, NULL, NULL)
     }
 }
 
-DEFINE_TEST(an_inapplicable_setter_fails_the_batch, NULL, NULL)
+PAIR_TEST(an_inapplicable_setter_fails_the_batch, with_plain_ops)
 {
-    PAIR p;
-    open_for(&p, plain_ops);
-    p.client.memory[0] = 1;
+    p->client.memory[0] = 1;
     struct ibv_sge pieces[17]; /* the limit is four */
     for (unsigned i = 0; i < 17; ++i)
-        pieces[i] = sge_of(&p.client, 0, 1);
+        pieces[i] = sge_of(&p->client, 0, 1);
     for (unsigned too_many = 5; too_many <= 17; too_many += 12) {
-        struct ibv_qp_ex *qp = start(&p, 1);
-        ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
+        struct ibv_qp_ex *qp = start(p, 1);
+        ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, 0));
         ibv_wr_set_sge_list(qp, too_many, pieces);
         assert_int_equal(ibv_wr_complete(qp), EINVAL);
     }
-    struct ibv_qp_ex *qp = start(&p, 1);
-    ibv_wr_set_sge(qp, p.client.mr->lkey, (uintptr_t)p.client.memory, 1); /* no request was added */
+    struct ibv_qp_ex *qp = start(p, 1);
+    ibv_wr_set_sge(qp, p->client.mr->lkey, (uintptr_t)p->client.memory, 1); /* no request was added */
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
-    qp = start(&p, 1);
-    ibv_wr_set_inline_data(qp, p.client.memory, 1);
+    qp = start(p, 1);
+    ibv_wr_set_inline_data(qp, p->client.memory, 1);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
-    qp = start(&p, 1);
-    ibv_wr_rdma_read(qp, p.server.mr->rkey, remote(&p, 0));
-    ibv_wr_set_inline_data(qp, p.client.memory, 1); /* a READ takes no inline data */
-    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
+    qp = start(p, 1);
+    ibv_wr_rdma_read(qp, p->server.mr->rkey, remote(p, 0));
+    ibv_wr_set_inline_data(qp, p->client.memory, 1); /* a READ takes no inline data */
+    ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, 0));
     ibv_wr_set_sge_list(qp, 1, pieces);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
-    assert_int_equal(p.server.memory[0], 0);
-    qp = start(&p, 2);
-    ibv_wr_rdma_write(qp, p.server.mr->rkey, remote(&p, 0));
-    ibv_wr_set_inline_data(qp, p.client.memory + 1, 8);
+    assert_int_equal(p->server.memory[0], 0);
+    qp = start(p, 2);
+    ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, 0));
+    ibv_wr_set_inline_data(qp, p->client.memory + 1, 8);
     ibv_wr_set_sge_list(qp, 4, pieces); /* replaces the list set before */
     assert_int_equal(ibv_wr_complete(qp), 0);
-    expect_completion(p.client.cq, 2, IBV_WC_SUCCESS);
-    assert_int_equal(p.server.memory[3], 1);
-    assert_int_equal(p.server.memory[4], 0);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(p->server.memory[3], 1);
+    assert_int_equal(p->server.memory[4], 0);
 }
 
 static int write_bytes(struct pair *p, unsigned count)
@@ -235,17 +222,15 @@ static int write_bytes(struct pair *p, unsigned count)
     return ibv_wr_complete(qp);
 }
 
-DEFINE_TEST(unpolled_completions_limit_a_batch, NULL, NULL)
+PAIR_TEST(unpolled_completions_limit_a_batch, with_plain_ops)
 {
-    PAIR p;
-    open_for(&p, plain_ops);
-    assert_int_equal(write_bytes(&p, 16), 0); /* fills all 16 entries */
-    assert_int_equal(write_bytes(&p, 1), ENOMEM);
-    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
-    assert_int_equal(write_bytes(&p, 2), ENOMEM);
-    assert_int_equal(write_bytes(&p, 1), 0);
+    assert_int_equal(write_bytes(p, 16), 0); /* fills all 16 entries */
+    assert_int_equal(write_bytes(p, 1), ENOMEM);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(write_bytes(p, 2), ENOMEM);
+    assert_int_equal(write_bytes(p, 1), 0);
     for (unsigned i = 0; i < 16; ++i)
-        expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+        expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
 }
 
 static void *write_many(void *argument)
@@ -266,8 +251,7 @@ static void *write_many(void *argument)
 
 DEFINE_TEST(threads_share_the_interface, NULL, NULL)
 {
-    PAIR p;
-    open_pair(&p, &(struct options){.send_ops = plain_ops, .depth = batches}); /* the CQ has capacity for all of them */
+    OPEN_PAIR(p, &(struct options){.send_ops = plain_ops, .depth = batches}); /* the CQ has capacity for all of them */
     pthread_t threads[2];
     for (unsigned i = 0; i < 2; ++i)
         assert_int_equal(pthread_create(&threads[i], NULL, write_many, &p), 0);
@@ -279,8 +263,7 @@ DEFINE_TEST(threads_share_the_interface, NULL, NULL)
 
 DEFINE_TEST(posting_before_the_connection_fails, NULL, NULL)
 {
-    PAIR p;
-    memset(&p, 0, sizeof(p));
+    PAIR p = {0};
     open_listener(&p, "127.0.0.1");
     resolve_client(&p, &(struct options){.send_ops = plain_ops});
     struct ibv_qp_ex *qp = start(&p, 1);

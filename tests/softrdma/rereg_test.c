@@ -6,8 +6,7 @@ static void use(struct pair *p, enum ibv_wr_opcode opcode, const uint8_t *at, en
 {
     struct side target = p->server;
     target.memory = (uint8_t *)(uintptr_t)at;
-    assert_int_equal(post(&p->client, opcode, 1, 0, 8, &target, 0, 0), 0);
-    expect_completion(p->client.cq, 1, status);
+    post_and_expect(&p->client, opcode, 1, 0, 8, &target, 0, status);
 }
 
 static int change(struct pair *p, int what, struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -76,8 +75,7 @@ PAIR_TEST(a_posted_receive_is_looked_up_again, connected)
     assert_int_equal(post_receive(&p->server, 7, 0, 64), 0);
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere, 4096, 0), 0);
     memset(p->client.memory, 1, 8);
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
-    expect_completion(p->client.cq, 1, IBV_WC_REM_OP_ERR);
+    post_and_expect(&p->client, IBV_WR_SEND, 1, 0, 8, NULL, 0, IBV_WC_REM_OP_ERR);
     expect_completion(p->server.cq, 7, IBV_WC_LOC_PROT_ERR);
     assert_int_equal(p->server.memory[0], 0);
     assert_int_equal(change(p, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p->server.memory, 4096, 0), 0);

@@ -13,9 +13,8 @@ enum {
 };
 
 /* Pacing would only slow down connections within a host. Over RoCE none of them has a TCP connection. */
-TEST(connections_within_a_host_are_not_paced)
+PAIR_TEST(connections_within_a_host_are_not_paced, connected)
 {
-    OPEN_PAIR(p, NULL);
     unsigned ends = 0;
     DIR *descriptors = opendir("/proc/self/fd");
     assert_non_null(descriptors);
@@ -52,16 +51,14 @@ static void *register_and_deregister(void *argument)
     return NULL;
 }
 
-TEST(registration_works_during_traffic)
+PAIR_TEST(registration_works_during_traffic, connected)
 {
-    OPEN_PAIR(p, NULL);
-    struct churn churn = {.pair = &p};
+    struct churn churn = {.pair = p};
     pthread_t ids[2];
     for (size_t i = 0; i < 2; ++i)
         assert_int_equal(pthread_create(&ids[i], NULL, register_and_deregister, &churn), 0);
     for (unsigned i = 0; i < rounds; ++i) {
-        assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, i, 0, 4096, &p.server, 0, 0), 0);
-        expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
+        post_and_expect(&p->client, IBV_WR_RDMA_WRITE, i, 0, 4096, &p->server, 0, IBV_WC_SUCCESS);
     }
     atomic_store(&churn.stop, true);
     for (size_t i = 0; i < 2; ++i)
@@ -76,19 +73,18 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Keys are unique, and peers can use each of them. Deregistered regions free their slots. */
-TEST(many_regions_can_be_registered)
+PAIR_TEST(many_regions_can_be_registered, connected)
 {
     enum {
         many = 70000, /* more than the capacity of the table that peers share */
         step = 997,
     };
-    OPEN_PAIR(p, NULL);
     struct ibv_mr **regions = calloc(many, sizeof(struct ibv_mr *));
     uint32_t *keys = calloc(many, sizeof(uint32_t));
     for (size_t round = 0; round < 2; ++round) {
         for (size_t i = 0; i < many; ++i) {
             if (regions[i] == NULL)
-                regions[i] = ibv_reg_mr(p.server.pd, p.server.memory, 8 + i % 64, everything);
+                regions[i] = ibv_reg_mr(p->server.pd, p->server.memory, 8 + i % 64, everything);
             assert_non_null(regions[i]);
             keys[i] = regions[i]->rkey;
         }
@@ -96,11 +92,10 @@ TEST(many_regions_can_be_registered)
         for (size_t i = 1; i < many; ++i)
             assert_int_not_equal(keys[i - 1], keys[i]);
         for (size_t i = 0; i < many; i += step) {
-            const struct side target = {.memory = p.server.memory, .mr = regions[i]};
-            memcpy(p.client.memory, &i, sizeof(i));
-            assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, i, 0, 8, &target, i % 64, 0), 0);
-            expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
-            assert_memory_equal(p.server.memory + i % 64, &i, sizeof(i));
+            const struct side target = {.memory = p->server.memory, .mr = regions[i]};
+            memcpy(p->client.memory, &i, sizeof(i));
+            post_and_expect(&p->client, IBV_WR_RDMA_WRITE, i, 0, 8, &target, i % 64, IBV_WC_SUCCESS);
+            assert_memory_equal(p->server.memory + i % 64, &i, sizeof(i));
         }
         for (size_t i = 0; i < many; ++i) {
             if (round == 0 && i % 3 != 0)
@@ -139,13 +134,11 @@ static void expect_success_or_refusal(struct ibv_cq *cq, uint64_t first, uint64_
 TEST(a_region_can_be_deregistered_while_it_is_written)
 {
     for (unsigned i = 0; i < 30; ++i) {
-        struct pair p;
-        open_pair(&p, &(struct options){.size = 256 * 1024});
+        OPEN_PAIR(p, &(struct options){.size = 256 * 1024});
         for (uint64_t n = 0; n < 4; ++n)
             assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, n, 0, p.client.size, &p.server, 0, 0), 0);
         take_memory_away(&p.server);
         expect_success_or_refusal(p.client.cq, 0, 4, IBV_WC_REM_ACCESS_ERR);
-        close_pair(&p);
     }
 }
 
@@ -157,14 +150,12 @@ TEST(memory_can_be_deregistered_while_responses_arrive)
         requests = 4
     };
     for (unsigned i = 0; i < 30; ++i) {
-        struct pair p;
-        open_pair(&p, &(struct options){.size = size});
+        OPEN_PAIR(p, &(struct options){.size = size});
         for (uint64_t n = 0; n < requests; ++n)
             assert_int_equal(post(&p.client, IBV_WR_RDMA_READ, n, 0, size, &p.server, 0, 0), 0);
         if (i % 3 != 0)
             expect_completion(p.client.cq, 0, IBV_WC_SUCCESS);
         take_memory_away(&p.client);
         expect_success_or_refusal(p.client.cq, i % 3 != 0, requests, IBV_WC_LOC_PROT_ERR);
-        close_pair(&p);
     }
 }

@@ -40,8 +40,7 @@ DEFINE_TEST(receives_use_the_domain_of_their_queue, NULL, NULL)
     const struct side apart = {.memory = memory, .mr = mr};
     assert_int_equal(post_shared_receive(p.srq, &apart, 7, 0, sizeof(memory)), 0);
     fill(p.client.memory, 64, 3);
-    assert_int_equal(post(&p.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(&p.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, IBV_WC_SUCCESS);
     expect_completion(p.server.cq, 7, IBV_WC_SUCCESS);
     assert_memory_equal(memory, p.client.memory, 64);
     assert_int_equal(post_shared(&p, 8, 0, 64), 0); /* memory of the queue pair's domain */
@@ -73,16 +72,13 @@ PAIR_TEST(the_limit_is_reported_to_a_program_that_does_not_poll, with_shared_que
     for (uint64_t i = 0; i < 6; ++i)
         assert_int_equal(post_shared(p, i, 0, 64), 0);
     for (uint64_t i = 0; i < 2; ++i) {
-        assert_int_equal(post(&p->client, IBV_WR_SEND, i, 0, 8, NULL, 0, 0), 0);
-        expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
+        post_and_expect(&p->client, IBV_WR_SEND, i, 0, 8, NULL, 0, IBV_WC_SUCCESS);
     }
     assert_int_equal(ibv_modify_srq(p->srq, &attr, IBV_SRQ_LIMIT), 0);
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, 0), 0);
-    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+    post_and_expect(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, IBV_WC_SUCCESS);
     assert_int_equal(ibv_query_srq(p->srq, &attr), 0);
     assert_int_equal(attr.srq_limit, 3);
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 3, 0, 8, NULL, 0, 0), 0);
-    expect_completion(p->client.cq, 3, IBV_WC_SUCCESS);
+    post_and_expect(&p->client, IBV_WR_SEND, 3, 0, 8, NULL, 0, IBV_WC_SUCCESS);
     expect_async(p->server.id->verbs, IBV_EVENT_SRQ_LIMIT_REACHED, p->srq);
     for (uint64_t i = 0; i < 4; ++i)
         expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
@@ -93,10 +89,8 @@ PAIR_TEST(a_message_longer_than_its_receive_is_rejected, with_shared_queue)
     assert_int_equal(post_shared(p, 1, 0, 128), 0);
     assert_int_equal(post_shared(p, 2, 128, 64), 0);
     assert_int_equal(post_shared(p, 3, 256, 128), 0);
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 128, NULL, 0, 0), 0);
-    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
-    assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 65, NULL, 0, 0), 0);
-    expect_completion(p->client.cq, 2, IBV_WC_REM_INV_REQ_ERR);
+    post_and_expect(&p->client, IBV_WR_SEND, 1, 0, 128, NULL, 0, IBV_WC_SUCCESS);
+    post_and_expect(&p->client, IBV_WR_SEND, 2, 0, 65, NULL, 0, IBV_WC_REM_INV_REQ_ERR);
     expect_completion(p->server.cq, 1, IBV_WC_SUCCESS);
     expect_completion(p->server.cq, 2, IBV_WC_LOC_LEN_ERR);
 }
@@ -135,8 +129,7 @@ PAIR_TEST(receives_of_unpolled_messages_survive_a_reset, with_shared_queue)
     const char *path = getenv("SOFTRDMA_TRANSPORT");
     if (!is_over_roce() && (path == NULL || strcmp(path, "tcp") != 0)) {
         for (uint64_t i = 0; i < 3; ++i) {
-            assert_int_equal(post(&p->client, IBV_WR_SEND, i, 0, 64, NULL, 0, 0), 0);
-            expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
+            post_and_expect(&p->client, IBV_WR_SEND, i, 0, 64, NULL, 0, IBV_WC_SUCCESS);
         }
     }
     to_reset(p->server.qp);

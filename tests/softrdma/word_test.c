@@ -50,8 +50,7 @@ static void write_under_watch(size_t local_offset, size_t length, unsigned round
         uint32_t half = round;
         for (size_t i = 0; i < length; i += 4)
             memcpy(p.client.memory + local_offset + i, &half, sizeof(half));
-        assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, round, local_offset, length, &target, 0, 0), 0);
-        expect_completion(p.client.cq, round, IBV_WC_SUCCESS);
+        post_and_expect(&p.client, IBV_WR_RDMA_WRITE, round, local_offset, length, &target, 0, IBV_WC_SUCCESS);
     }
     atomic_store(&w.stop, true);
     pthread_join(watcher, NULL);
