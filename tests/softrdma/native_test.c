@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* FLUSH, ATOMIC WRITE and the atomic operations. The device's own calls of msync are observed. */
+/* Durability by READs and FLUSHes, ATOMIC WRITE and the atomic operations. The test observes the device's calls of
+ * msync, and lets them fail: this program's definition takes precedence. */
 #include "native.h"
+#include "remote.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
+    page = 4096,
     file_size = 1 << 20,
     all_access = everything | IBV_ACCESS_REMOTE_ATOMIC | access_flush_global | access_flush_persistent,
     all_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |
@@ -15,22 +19,187 @@ enum {
               send_op_atomic_write,
 };
 
+struct synced {
+    uintptr_t begin;
+    uintptr_t end;
+};
+
 static atomic_int syncs;
-static atomic_int failing;
-static uintptr_t synced_begin;
-static uintptr_t synced_end;
+static atomic_int failing; /* errno value to fail with */
+static struct synced last; /* published by syncs */
+static atomic_bool hold;   /* msync waits while this is set */
 
 int msync(void *addr, size_t length, int flags)
 {
+    while (atomic_load(&hold))
+        usleep(1000);
     int error = atomic_load(&failing);
     if (error != 0) {
         errno = error;
         return -1;
     }
-    synced_begin = (uintptr_t)addr;
-    synced_end = (uintptr_t)addr + length;
+    if (flags != MS_SYNC)
+        abort(); /* only this call waits until the pages are written */
+    last = (struct synced){(uintptr_t)addr, (uintptr_t)addr + length};
     atomic_fetch_add(&syncs, 1);
     return (int)syscall(SYS_msync, addr, length, flags);
+}
+
+/* The first tests, because they fork: each has an environment variable of its own. */
+TEST_IN_OWN_PROCESS(a_device_without_native_verbs)
+{
+    setenv("SOFTRDMA_NATIVE_VERBS", "off", 1);
+    OPEN_PAIR(p, &(struct options){.send_ops = IBV_QP_EX_WITH_RDMA_WRITE});
+    struct ibv_device_attr_ex attr;
+    assert_int_equal(ibv_query_device_ex(p.client.qp->context, NULL, &attr), 0);
+    assert_true(
+            (attr.device_cap_flags_ex & (device_flush_global | device_flush_persistent | device_atomic_write)) == 0);
+    expect_null((ibv_reg_mr)(p.client.pd, p.client.memory, page, everything | access_flush_global), EOPNOTSUPP);
+    expect_no_send_ops(&p.client, send_op_flush);
+    expect_no_send_ops(&p.client, send_op_atomic_write);
+    assert_null(wr_flush_of(ibv_qp_to_qp_ex(p.client.qp)));
+    assert_int_not_equal(post(&p.client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 1, 0, 8, &p.server, 0, 0), 0);
+}
+
+static void expect_region(struct ibv_pd *pd, uint8_t *memory, int access)
+{
+    struct ibv_mr *mr = (ibv_reg_mr)(pd, memory, page, access);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+TEST_IN_OWN_PROCESS(volatile_memory_can_be_refused)
+{
+    setenv("SOFTRDMA_VOLATILE", "reject", 1);
+    OPEN_PAIR(p, NULL);
+    expect_null((ibv_reg_mr)(p.client.pd, p.client.memory, page, everything | access_flush_persistent), EINVAL);
+    expect_region(p.client.pd, p.client.memory, everything | access_flush_global);
+    uint8_t *memory = map_file(page, MAP_SHARED, NULL);
+    expect_region(p.client.pd, memory, everything | access_flush_persistent);
+    munmap(memory, page);
+}
+
+/* Writes to the server and reads the data, which flushes it. */
+static void write_and_read(struct pair *p, size_t offset, size_t length, enum ibv_wc_status status)
+{
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, length, &p->server, offset, 0), 0);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 2, 0, 8, &p->server, offset, 0), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(p->client.cq, 2, status);
+}
+
+TEST_IN_OWN_PROCESS(reads_may_flush_nothing)
+{
+    setenv("SOFTRDMA_READ_FLUSH", "off", 1);
+    OPEN_PAIR(p, &(struct options){.server_file = MAP_SHARED});
+    write_and_read(&p, 0, 8, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 0);
+}
+
+static int with_shared_file(void **state)
+{
+    atomic_store(&syncs, 0);
+    return set_up_pair(state, &(struct options){.size = file_size, .server_file = MAP_SHARED});
+}
+
+static int with_private_file(void **state)
+{
+    atomic_store(&syncs, 0);
+    return set_up_pair(state, &(struct options){.size = file_size, .server_file = MAP_PRIVATE});
+}
+
+static void *release_soon(void *unused)
+{
+    usleep(100000);
+    atomic_store(&hold, false);
+    return unused;
+}
+
+PAIR_TEST(a_read_completes_after_the_file_was_synced, with_shared_file)
+{
+    atomic_store(&hold, true);
+    pthread_t releaser;
+    assert_int_equal(pthread_create(&releaser, NULL, release_soon, NULL), 0);
+    write_and_read(p, 5000, 100, IBV_WC_SUCCESS);
+    assert_false(atomic_load(&hold));
+    assert_int_equal(atomic_load(&syncs), 1);
+    pthread_join(releaser, NULL);
+    assert_true(last.begin <= (uintptr_t)p->server.memory + 5000 && last.end >= (uintptr_t)p->server.memory + 5100);
+}
+
+PAIR_TEST(every_written_page_is_covered, with_shared_file)
+{
+    post_and_expect(&p->client, IBV_WR_RDMA_WRITE, 0, 0, 8, &p->server, 900000, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 0); /* a WRITE alone guarantees no durability */
+    write_and_read(p, 100, 8, IBV_WC_SUCCESS);
+    assert_true(last.begin <= (uintptr_t)p->server.memory + 100 && last.end >= (uintptr_t)p->server.memory + 900008);
+}
+
+/* On an RNIC, which has pinned the pages, READs by peers succeed in this case. Memory that is still mapped is
+ * written. */
+PAIR_TEST(a_program_may_unmap_what_is_registered, with_shared_file)
+{
+    post_and_expect(&p->client, IBV_WR_RDMA_WRITE, 0, 0, 8, &p->server, 0, IBV_WC_SUCCESS);
+    munmap(p->server.memory, 4096);
+    write_and_read(p, 8192, 8, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 1);
+    assert_true(last.end >= (uintptr_t)p->server.memory + 8200);
+    post_and_expect(&p->client, IBV_WR_RDMA_WRITE, 3, 0, 8, &p->server, 8192, IBV_WC_SUCCESS);
+}
+
+PAIR_TEST(a_read_without_new_writes_syncs_nothing, with_shared_file)
+{
+    write_and_read(p, 0, 8, IBV_WC_SUCCESS);
+    const int before = atomic_load(&syncs);
+    post_and_expect(&p->client, IBV_WR_RDMA_READ, 3, 0, 8, &p->server, 0, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), before);
+}
+
+PAIR_TEST(received_messages_are_durable_too, with_shared_file)
+{
+    assert_int_equal(post_receive(&p->server, 9, 4096, 64), 0);
+    assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
+    assert_int_equal(post(&p->client, IBV_WR_RDMA_READ, 2, 0, 8, &p->server, 0, 0), 0);
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 1);
+}
+
+PAIR_TEST(a_failed_sync_fails_the_read, with_shared_file)
+{
+    atomic_store(&failing, EIO);
+    write_and_read(p, 0, 8, IBV_WC_REM_OP_ERR);
+    atomic_store(&failing, 0);
+}
+
+PAIR_TEST(deregistering_makes_unflushed_writes_durable, with_shared_file)
+{
+    post_and_expect(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p->server, 8192, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_dereg_mr(p->server.mr), 0);
+    p->server.mr = NULL;
+    assert_int_equal(atomic_load(&syncs), 1);
+    assert_true(last.begin <= (uintptr_t)p->server.memory + 8192 && last.end >= (uintptr_t)p->server.memory + 8200);
+}
+
+PAIR_TEST(private_mappings_need_no_sync, with_private_file)
+{
+    write_and_read(p, 0, 8, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 0);
+}
+
+TEST(a_region_may_span_mappings_of_both_kinds)
+{
+    uint8_t *memory = mmap(NULL, file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    uint8_t *file = map_file(file_size, MAP_SHARED, NULL);
+    assert_ptr_not_equal(mremap(file, file_size, file_size / 2, MREMAP_MAYMOVE | MREMAP_FIXED, memory), MAP_FAILED);
+    atomic_store(&syncs, 0);
+    OPEN_PAIR(p, &(struct options){.size = file_size, .server_memory = memory});
+    write_and_read(&p, 3 * file_size / 4, 8, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 0);
+    write_and_read(&p, file_size / 2 - 4, 8, IBV_WC_SUCCESS);
+    assert_int_equal(atomic_load(&syncs), 1);
+    assert_true(last.end <= (uintptr_t)memory + file_size / 2);
 }
 
 static int with_file(void **state)
@@ -71,16 +240,15 @@ PAIR_TEST(a_persistent_flush_syncs_its_range, with_file)
     expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
     expect_flushed(p, 2);
     assert_int_equal(atomic_load(&syncs), 1);
-    assert_true(
-            synced_begin <= (uintptr_t)p->server.memory + 70000 && synced_end >= (uintptr_t)p->server.memory + 70100);
-    assert_true(synced_end - synced_begin < file_size);
+    assert_true(last.begin <= (uintptr_t)p->server.memory + 70000 && last.end >= (uintptr_t)p->server.memory + 70100);
+    assert_true(last.end - last.begin < file_size);
 }
 
 PAIR_TEST(a_flush_of_the_region_syncs_all_of_it, with_file)
 {
     assert_int_equal(flush(p, 2, 999, 0, flush_persistent | flush_global, flush_region), 0);
     expect_flushed(p, 2);
-    assert_true(synced_begin == (uintptr_t)p->server.memory && synced_end == (uintptr_t)p->server.memory + file_size);
+    assert_true(last.begin == (uintptr_t)p->server.memory && last.end == (uintptr_t)p->server.memory + file_size);
 }
 
 PAIR_TEST(a_global_flush_syncs_nothing, with_file)
@@ -161,8 +329,7 @@ PAIR_TEST(an_atomic_write_places_its_word, with_memory)
     assert_int_equal(p->server.memory[63] | p->server.memory[72], 0);
 
     p->client.memory[0] = 'g';
-    assert_int_equal(post(&p->client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 8, &p->server, 128, 0), 0);
-    expect_completion(p->client.cq, 6, IBV_WC_SUCCESS);
+    post_and_expect(&p->client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 8, &p->server, 128, IBV_WC_SUCCESS);
     assert_int_equal(p->server.memory[128], 'g');
 }
 
@@ -175,8 +342,8 @@ PAIR_TEST(an_atomic_write_is_aligned, with_memory)
 
 PAIR_TEST(an_atomic_write_is_one_word, with_memory)
 {
-    assert_int_equal(post(&p->client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 16, &p->server, 0, 0), 0);
-    expect_completion(p->client.cq, 6, IBV_WC_LOC_LEN_ERR);
+    post_and_expect(
+            &p->client, (enum ibv_wr_opcode)wr_opcode_atomic_write, 6, 0, 16, &p->server, 0, IBV_WC_LOC_LEN_ERR);
 }
 
 TEST(an_atomic_write_needs_the_right_to_write)
