@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rules of the connection manager beyond a single connection: backlog, private data as on iWARP, errors of addresses
  * and of synchronous identifiers, ownership of ports. */
-#include "fixture.h"
+#include "remote.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -41,19 +41,13 @@ static void bind_in_other_process(int ports)
  * ThreadSanitizer requires. */
 TEST(a_port_belongs_to_one_process)
 {
-    int ports[2];
-    assert_int_equal(pipe(ports), 0);
-    const pid_t other = fork();
-    if (other == 0)
-        bind_in_other_process(ports[0]);
+    const struct child other = start_child(bind_in_other_process);
     struct rdma_event_channel *channel = rdma_create_event_channel();
     struct rdma_cm_id *id = new_id(channel, RDMA_PS_TCP);
     assert_int_equal(bind_to(id, "127.0.0.1", 0), 0);
     const __be16 port = rdma_get_src_port(id);
-    assert_int_equal(write(ports[1], &port, sizeof(port)), sizeof(port));
-    assert_int_equal(exit_code_of(other), 0);
-    close(ports[0]);
-    close(ports[1]);
+    assert_int_equal(write(other.out, &port, sizeof(port)), sizeof(port));
+    assert_int_equal(exit_code_of(other.pid), 0);
     rdma_destroy_id(id);
     rdma_destroy_event_channel(channel);
 }
@@ -120,8 +114,7 @@ TEST(a_source_of_no_device_is_an_address_error)
     assert_int_equal(rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, 1000), 0);
     assert_int_equal(expect_event(channel, RDMA_CM_EVENT_ADDR_ERROR), -ENODEV);
     struct rdma_cm_id *request = NULL;
-    assert_int_equal(rdma_get_request(id, &request), -1); /* requires a synchronous listener */
-    assert_int_equal(errno, EINVAL);
+    expect_error(rdma_get_request(id, &request), EINVAL); /* requires a synchronous listener */
     assert_int_equal(rdma_destroy_id(id), 0);
     rdma_destroy_event_channel(channel);
 }
@@ -139,8 +132,7 @@ TEST(a_synchronous_connect_without_a_listener_is_rejected)
     assert_int_equal(rdma_getaddrinfo("127.0.0.1", port, &hints, &found), 0);
     assert_int_equal(rdma_create_ep(&id, found, NULL, &attr), 0);
     rdma_freeaddrinfo(found);
-    assert_int_equal(rdma_connect(id, NULL), -1);
-    assert_int_equal(errno, ECONNREFUSED);
+    expect_error(rdma_connect(id, NULL), ECONNREFUSED);
     rdma_destroy_ep(id);
 }
 
@@ -168,8 +160,7 @@ TEST(a_lost_port_is_no_error_of_the_network)
 
 static void expect_taken(int result)
 {
-    assert_int_equal(result, -1);
-    assert_int_equal(errno, EADDRINUSE);
+    expect_error(result, EADDRINUSE);
 }
 
 /* Binds one id to any port, and another one of this process to the same port. Returns the result of the second. */

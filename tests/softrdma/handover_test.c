@@ -100,8 +100,7 @@ TEST_IN_OWN_PROCESS_OF_ROOT(private_memory_is_left_to_its_owner)
     start_server(&r, &sleeps, NULL);
     meet_server(&r);
     fill(r.pair.client.memory, page_size, 3);
-    assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, page_size, &r.target, 0, 0), 0);
-    expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, page_size, &r.target, 0, IBV_WC_SUCCESS);
     assert_memory_equal(r.page, r.pair.client.memory, page_size);
     assert_false(reaches_stopped(&r, IBV_WR_RDMA_WRITE, 8));
 }
@@ -159,8 +158,7 @@ TEST_IN_OWN_PROCESS_OF_ROOT(passed_files_belong_to_a_registration)
         struct ibv_mr mr = {.rkey = board->key};
         struct side target = {.memory = board->target, .mr = &mr};
         for (unsigned i = 0; i < 4; ++i) {
-            assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &target, 0, 0), 0);
-            expect_completion(r.pair.client.cq, 1, IBV_WC_SUCCESS);
+            post_and_expect(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &target, 0, IBV_WC_SUCCESS);
             usleep(500);
         }
         board->key = 0;
@@ -234,33 +232,27 @@ static struct {
     bool is_another_user;
 } request_of_stranger;
 
+static void call_as_stranger(int in)
+{
+    struct fd_server server;
+    assert_int_equal(read(in, &server, sizeof(server)), sizeof(server));
+    if (request_of_stranger.is_another_user)
+        drop_rights();
+    expect_nothing_for(&server, request_of_stranger.words, request_of_stranger.size);
+}
+
 /* Requests from a child process leave no trace here, and later connections work. */
 static void reject_a_foreign_caller(void)
 {
     struct pair p;
-    int ends[2];
-    struct fd_server server;
-    assert_int_equal(pipe(ends), 0);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        close(ends[1]);
-        assert_int_equal(read(ends[0], &server, sizeof(server)), sizeof(server));
-        if (request_of_stranger.is_another_user)
-            drop_rights();
-        expect_nothing_for(&server, request_of_stranger.words, request_of_stranger.size);
-        exit(0);
-    }
-    close(ends[0]);
+    const struct child stranger = start_child(call_as_stranger);
     open_pair(&p, &(struct options){0});
     const unsigned before = entries_in("/proc/self/fd", "");
-    server = own_server("softrdma-fd/");
-    assert_int_equal(write(ends[1], &server, sizeof(server)), sizeof(server));
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    const struct fd_server server = own_server("softrdma-fd/");
+    assert_int_equal(write(stranger.out, &server, sizeof(server)), sizeof(server));
+    assert_int_equal(exit_code_of(stranger.pid), 0);
     expect_descriptors(before);
-    assert_int_equal(post(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, 0), 0);
-    expect_completion(p.client.cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(&p.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &p.server, 0, IBV_WC_SUCCESS);
     close_pair(&p);
     open_pair(&p, &(struct options){0});
     close_pair(&p);
@@ -319,41 +311,37 @@ static void reject(const void *words, size_t size, bool is_another_user)
     in_own_process(reject_a_foreign_caller);
 }
 
+static void send_one_message(int in)
+{
+    struct greeting greeting;
+    struct remote r = {.size = page_size};
+    assert_int_equal(read(in, &greeting, sizeof(greeting)), sizeof(greeting));
+    call_server(&r, greeting.port);
+    post_and_expect(&r.pair.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, IBV_WC_SUCCESS);
+    for (;;)
+        pause();
+}
+
 /* A connection is established even if the peer cannot respond for this time. */
 static void accept_a_caller_stopped_for(unsigned ms)
 {
     PAIR p = {0};
-    int ends[2];
-    uint16_t port = 0;
     struct ibv_wc wc;
-    assert_int_equal(pipe(ends), 0);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        struct remote r = {.size = page_size};
-        struct side *c = &r.pair.client;
-        assert_int_equal(read(ends[0], &port, sizeof(port)), sizeof(port));
-        call_server(&r, port);
-        assert_int_equal(post(c, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
-        expect_completion(c->cq, 1, IBV_WC_SUCCESS);
-        for (;;)
-            pause();
-    }
+    const struct child caller = start_child(send_one_message);
     open_listener(&p, "127.0.0.1");
-    port = rdma_get_src_port(p.listener);
-    assert_int_equal(write(ends[1], &port, sizeof(port)), sizeof(port));
+    send_greeting(caller.out, &(struct greeting){.port = rdma_get_src_port(p.listener)});
     struct rdma_cm_event *request = take_request(&p);
-    assert_int_equal(kill(pid, SIGSTOP), 0);
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_int_equal(kill(caller.pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(caller.pid, NULL, WUNTRACED), caller.pid);
     accept_request(&p, request, &(struct options){.size = page_size});
     assert_int_equal(post_receive(&p.server, 7, 0, 64), 0);
     usleep(ms * 1000);
-    assert_int_equal(kill(pid, SIGCONT), 0);
+    assert_int_equal(kill(caller.pid, SIGCONT), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     assert_true(completes_within(p.server.cq, time_limit_ms, &wc));
     assert_int_equal(wc.wr_id, 7);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    kill(caller.pid, SIGKILL);
+    waitpid(caller.pid, NULL, 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
 }
 

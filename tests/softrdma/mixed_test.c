@@ -59,12 +59,6 @@ static void count_resources(void)
     without_peer = resources_of(getpid());
 }
 
-struct greeting {
-    uint16_t port;
-    uint64_t addr;
-    uint32_t rkey;
-};
-
 static unsigned length_of(uint64_t n)
 {
     static const unsigned lengths[] = {8, 64, 1024, 4000, longest};
@@ -143,21 +137,13 @@ static void serve_completion(struct served *s, unsigned connection, const struct
 
 static void accept_connection(struct served *s, int out, bool file)
 {
-    struct greeting greeting = {0};
-    open_listener(&s->p, "127.0.0.1");
-    greeting.port = rdma_get_src_port(s->p.listener);
-    assert_int_equal(write(out, &greeting, sizeof(greeting)), sizeof(greeting));
-    struct rdma_cm_event *request = take_request(&s->p);
-    accept_request(&s->p, request,
+    accept_child(&s->p, out,
             &(struct options){.size = side_size,
                     .server_file = file ? MAP_SHARED : 0,
                     .server_access = (int)everything | IBV_ACCESS_REMOTE_ATOMIC | access_flush_persistent});
     for (unsigned i = 0; i < receives; ++i)
         assert_int_equal(post_receive(&s->p.server, i, receive_at + i * step_size, step_size), 0);
-    assert_int_equal(expect_event(s->p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-    greeting.addr = (uintptr_t)s->p.server.memory;
-    greeting.rkey = s->p.server.mr->rkey;
-    assert_int_equal(write(out, &greeting, sizeof(greeting)), sizeof(greeting));
+    send_greeting(out, &(struct greeting){.addr = (uintptr_t)s->p.server.memory, .rkey = s->p.server.mr->rkey});
 }
 
 static void serve(int out)
@@ -257,15 +243,8 @@ static void take_completion(struct caller *k, unsigned connection, const struct 
 
 static void call(struct caller *k, int in)
 {
-    struct greeting greeting;
-    k->r.size = side_size;
-    k->r.send_ops = send_op_flush;
-    k->r.ack_timeout = no_ack_timeout;
-    assert_int_equal(read(in, &greeting, sizeof(greeting)), sizeof(greeting));
-    call_server(&k->r, greeting.port);
-    assert_int_equal(read(in, &greeting, sizeof(greeting)), sizeof(greeting));
-    k->r.mr.rkey = greeting.rkey;
-    k->r.target = (struct side){.memory = (uint8_t *)(uintptr_t)greeting.addr, .mr = &k->r.mr};
+    k->r = (struct remote){.in = in, .size = side_size, .send_ops = send_op_flush, .ack_timeout = no_ack_timeout};
+    meet_server(&k->r);
     for (unsigned i = 0; i < receives; ++i)
         assert_int_equal(post_receive(&k->r.pair.client, i, receive_at + i * 64, 64), 0);
 }

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,17 +14,34 @@ enum {
     message_size = 64,
 };
 
-/* Message from the server to its parent. */
-struct greeting {
-    uint16_t port; /* network order */
-    uint64_t addr;
-    uint32_t rkey;
-};
-
-static void send_greeting(int out, const struct greeting *greeting)
+void send_greeting(int out, const struct greeting *greeting)
 {
-    if (write(out, greeting, sizeof(*greeting)) != sizeof(*greeting))
-        _exit(1);
+    assert_int_equal(write(out, greeting, sizeof(*greeting)), sizeof(*greeting));
+}
+
+struct child start_child(void (*act)(int in))
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const struct child child = {.pid = fork(), .out = ends[1]};
+    assert_true(child.pid >= 0);
+    if (child.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(ends[1]);
+        act(ends[0]);
+        exit(0);
+    }
+    close(ends[0]);
+    return child;
+}
+
+void accept_child(struct pair *p, int out, const struct options *options)
+{
+    memset(p, 0, sizeof(*p));
+    open_listener(p, "127.0.0.1");
+    send_greeting(out, &(struct greeting){.port = rdma_get_src_port(p->listener)});
+    accept_request(p, take_request(p), options);
+    assert_int_equal(expect_event(p->listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
 }
 
 static void post_shared(struct pair *p, const struct server_plan *plan)

@@ -37,8 +37,27 @@ struct remote {
     struct ibv_mr mr;
 };
 
+/* A server's message to its client in another process: first the port, then a region of the connection. */
+struct greeting {
+    uint16_t port; /* network order */
+    uint64_t addr;
+    uint32_t rkey;
+};
+void send_greeting(int out, const struct greeting *greeting);
+
+/* A process that is killed with its parent, and the pipe that it reads. */
+struct child {
+    pid_t pid;
+    int out;
+};
+/* Starts a process that calls the function and exits. Call before any verbs call of this process. */
+struct child start_child(void (*act)(int in));
+/* Listens, and accepts the connection of a child, which gets the port. */
+void accept_child(struct pair *p, int out, const struct options *options);
+
 /* Call before any verbs call of this process. `page` is shared memory or NULL. */
 void start_server(struct remote *r, const struct server_plan *plan, uint8_t *page);
+/* Connects to the server whose greetings arrive in the pipe `in`. */
 void meet_server(struct remote *r);
 /* Connects to any server of the host. start_server() calls it. `port` is in network order. */
 void call_server(struct remote *r, uint16_t port);

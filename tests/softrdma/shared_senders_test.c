@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,11 +31,6 @@ struct order {
 struct header {
     uint32_t index;
     uint32_t sequence;
-};
-
-struct child {
-    pid_t pid;
-    int orders;
 };
 
 /* State of a sender in the receiver process. */
@@ -74,19 +68,21 @@ static void stop_parent_for_a_moment(void)
     assert_int_equal(kill(getppid(), SIGCONT), 0);
 }
 
-static void follow(const struct order *o)
+static void follow_order(int in)
 {
+    struct order o;
     struct remote r = {.size = (size_t)window * longest, .ack_timeout = no_ack_timeout};
-    call_server(&r, o->port);
+    assert_int_equal(read(in, &o, sizeof(o)), sizeof(o));
+    call_server(&r, o.port);
     struct side *c = &r.pair.client;
     uint32_t sent = 0;
-    for (; o->count == 0 || sent < o->count; ++sent) {
-        const struct header h = {.index = o->index, .sequence = sent};
+    for (; o.count == 0 || sent < o.count; ++sent) {
+        const struct header h = {.index = o.index, .sequence = sent};
         const size_t offset = (size_t)(sent % window) * longest;
         if (sent >= window)
             expect_completion(c->cq, sent - window, IBV_WC_SUCCESS);
         make_message(c->memory + offset, &h);
-        if (o->stops_parent_each != 0 && sent % o->stops_parent_each == o->stops_parent_each - 1)
+        if (o.stops_parent_each != 0 && sent % o.stops_parent_each == o.stops_parent_each - 1)
             stop_parent_for_a_moment();
         const enum ibv_wr_opcode opcode = sent % 3 == 0 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
         assert_int_equal(post(c, opcode, sent, offset, length_of(&h), NULL, 0, 0), 0);
@@ -96,26 +92,6 @@ static void follow(const struct order *o)
     assert_int_equal(rdma_disconnect(c->id), 0);
     (void)expect_event(c->channel, RDMA_CM_EVENT_DISCONNECTED); /* the receiver may acknowledge late */
     close_pair(&r.pair);
-    exit(0);
-}
-
-/* Call before any verbs call of this process. The child waits for an order. */
-static struct child new_child(void)
-{
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    const struct child c = {.pid = fork(), .orders = ends[1]};
-    assert_true(c.pid >= 0);
-    if (c.pid != 0) {
-        close(ends[0]);
-        return c;
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    struct order o;
-    if (read(ends[0], &o, sizeof(o)) != sizeof(o))
-        _exit(1);
-    follow(&o);
-    _exit(1);
 }
 
 static int post_shared(struct receiver *r, uint64_t number)
@@ -143,8 +119,8 @@ static void meet(struct receiver *r, struct sender *s, struct child child, struc
 {
     o.port = rdma_get_src_port(r->listening.listener);
     *s = (struct sender){.child = child, .index = o.index};
-    assert_int_equal(write(child.orders, &o, sizeof(o)), sizeof(o));
-    close(child.orders);
+    assert_int_equal(write(child.out, &o, sizeof(o)), sizeof(o));
+    close(child.out);
     struct rdma_cm_event *request = take_request(&r->listening);
     s->side.id = r->listening.server.id;
     r->listening.server.id = NULL;
@@ -245,7 +221,7 @@ TEST_IN_OWN_PROCESS(messages_arrive_in_order_while_either_side_is_stopped)
     };
     struct child children[senders + 1];
     for (unsigned i = 0; i < senders + 1; ++i)
-        children[i] = new_child();
+        children[i] = start_child(follow_order);
     struct receiver r;
     start(&r);
     open_listener(&r.listening, "127.0.0.1");
@@ -273,7 +249,7 @@ TEST_IN_OWN_PROCESS(killed_senders_lose_no_receive)
     struct child *children = calloc(count, sizeof(*children));
     assert_non_null(children);
     for (unsigned i = 0; i < count; ++i)
-        children[i] = new_child();
+        children[i] = start_child(follow_order);
     struct receiver r;
     start(&r);
     open_listener(&r.listening, "127.0.0.1");

@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -142,7 +141,7 @@ static void handle_completions(struct side *s)
     }
 }
 
-static void serve(void)
+static void serve(int unused)
 {
     struct pair p = {0};
     open_listener(&p, "127.0.0.1");
@@ -175,7 +174,7 @@ static void send_own_number(struct side *client, uint32_t sender)
     assert_int_equal(post(client, IBV_WR_SEND, sender, 0, sizeof(sender), NULL, 0, IBV_SEND_INLINE), 0);
 }
 
-static void send_when_asked(void)
+static void send_when_asked(int unused)
 {
     struct remote r = {.ack_timeout = no_ack_timeout};
     call_server(&r, shared->port);
@@ -187,7 +186,7 @@ static void send_when_asked(void)
     }
 }
 
-static void send_between_markers(void)
+static void send_between_markers(int unused)
 {
     struct remote r = {.ack_timeout = no_ack_timeout};
     AWAIT(atomic_load(&shared->traced) == getpid());
@@ -203,17 +202,6 @@ static void send_between_markers(void)
         expect_completion(r.pair.client.cq, victim, IBV_WC_SUCCESS);
         AWAIT(atomic_load(&shared->received[victim]) != before);
     }
-}
-
-static pid_t start(void (*act)(void))
-{
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        act();
-    }
-    return pid;
 }
 
 static void end(pid_t pid)
@@ -243,7 +231,7 @@ static void run_to_marker(pid_t pid)
 /* Returns a victim that has stopped before the request. Its other threads do not run then. */
 static pid_t start_victim(void)
 {
-    const pid_t pid = start(send_between_markers);
+    const pid_t pid = start_child(send_between_markers).pid;
     assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
     atomic_store(&shared->traced, pid);
     assert_int_equal(next_stop(pid), marker);
@@ -287,9 +275,9 @@ static struct processes start_processes(bool shared_receives)
     receives_are_shared = shared_receives;
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(shared, MAP_FAILED);
-    struct processes p = {.server = start(serve)};
+    struct processes p = {.server = start_child(serve).pid};
     AWAIT(atomic_load(&shared->port) != 0);
-    p.client = start(send_when_asked);
+    p.client = start_child(send_when_asked).pid;
     p.victim = start_victim();
     expect_server_receives();
     return p;

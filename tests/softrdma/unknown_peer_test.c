@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -37,8 +36,7 @@ static void expect_hang_up(int fd)
 static void expect_unharmed(struct pair *p)
 {
     fill(p->client.memory, 64, 1);
-    assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 64, &p->server, 0, 0), 0);
-    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    post_and_expect(&p->client, IBV_WR_RDMA_WRITE, 1, 0, 64, &p->server, 0, IBV_WC_SUCCESS);
     expect_no_event(p->listen_channel);
 }
 
@@ -53,33 +51,21 @@ enum {
     max_unauthenticated = 128, /* limit of unauthenticated connections at all ports of the program */
 };
 
-/* Starts a process that connects to the given ports, sends no data and stays connected. */
-static pid_t start_crowd(int *ports, int *ready)
+static int ready[2]; /* pipe */
+
+/* Connects to two ports that arrive in the pipe, sends no data and stays connected. */
+static void connect_crowd(int in)
 {
-    int in[2], out[2];
-    uint16_t port[2];
-    char byte = 0;
-    assert_int_equal(pipe(in), 0);
-    assert_int_equal(pipe(out), 0);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (read(in[0], port, sizeof(port)) != sizeof(port))
-            _exit(1);
-        for (int i = 0; i < crowd; ++i)
-            call_port(port[0]);
-        for (int i = 0; i < crowd; ++i)
-            call_port(port[1]);
-        if (write(out[1], &byte, 1) != 1)
-            _exit(1);
-        for (;;)
-            pause();
-    }
-    *ports = in[1];
-    *ready = out[0];
-    close(in[0]);
-    close(out[1]);
-    return pid;
+    uint16_t ports[2];
+    const char byte = 0;
+    if (read(in, ports, sizeof(ports)) != sizeof(ports))
+        _exit(1);
+    for (int i = 0; i < 2 * crowd; ++i)
+        call_port(ports[i / crowd]);
+    if (write(ready[1], &byte, 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
 }
 
 static void limit_descriptors(rlim_t most)
@@ -94,19 +80,19 @@ static void serve_beside_a_crowd(void)
 {
     struct pair p = {0};
     struct pair other;
-    int ports = -1, ready = -1;
     char byte;
     setenv("SOFTRDMA_CM_TIMEOUT_MS", "20000", 1);
     limit_descriptors(2 * crowd + 100);
-    const pid_t pid = start_crowd(&ports, &ready);
+    assert_int_equal(pipe(ready), 0);
+    const struct child clients = start_child(connect_crowd);
     limit_descriptors(max_descriptors);
     open_pair(&other, NULL);
     open_listener(&p, "127.0.0.1");
     struct ibv_qp *unmanaged = create_rc_qp(other.client.pd, other.client.cq, 1);
     const uint16_t numbers[2] = {rdma_get_src_port(p.listener), htons((uint16_t)(unmanaged->qp_num >> 8))};
     const unsigned before = entries_in("/proc/self/fd", "");
-    assert_int_equal(write(ports, numbers, sizeof(numbers)), sizeof(numbers));
-    assert_int_equal(read(ready, &byte, 1), 1);
+    assert_int_equal(write(clients.out, numbers, sizeof(numbers)), sizeof(numbers));
+    assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_true(entries_in("/proc/self/fd", "") <= before + max_unauthenticated + 2);
     resolve_client(&p, NULL);
     connect_client(&p, NULL);
@@ -116,8 +102,8 @@ static void serve_beside_a_crowd(void)
     for (unsigned i = 0; i < time_limit_ms && entries_in("/proc/self/fd", "") > before + 32; ++i)
         usleep(1000);
     assert_true(entries_in("/proc/self/fd", "") <= before + 32); /* silent peers were disconnected */
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    kill(clients.pid, SIGKILL);
+    waitpid(clients.pid, NULL, 0);
     assert_int_equal(ibv_destroy_qp(unmanaged), 0);
     close_pair(&p);
     close_pair(&other);
@@ -141,30 +127,28 @@ static void expect_rejected(struct pair *p, const void *bytes, size_t size)
 }
 
 /* A well-formed WRITE with a valid key, sent on a connection that belongs to no queue pair. */
-TEST(data_frames_need_an_established_connection)
+PAIR_TEST(data_frames_need_an_established_connection, connected)
 {
-    OPEN_PAIR(p, NULL);
     uint8_t frame[4 + 12 + 16 + 8] = {0, 0, 0, 36, 0x0a, 0, 0xff, 0xff};
-    const uint32_t qpn = htonl(p.server.qp->qp_num), rkey = htonl(p.server.mr->rkey), length = htonl(8);
-    const uint64_t addr = htobe64((uintptr_t)p.server.memory + 1024);
+    const uint32_t qpn = htonl(p->server.qp->qp_num), rkey = htonl(p->server.mr->rkey), length = htonl(8);
+    const uint64_t addr = htobe64((uintptr_t)p->server.memory + 1024);
     memcpy(frame + 8, &qpn, 4);
     memcpy(frame + 16, &addr, 8);
     memcpy(frame + 24, &rkey, 4);
     memcpy(frame + 28, &length, 4);
     memset(frame + 32, 0xff, 8);
-    expect_rejected(&p, frame, sizeof(frame));
+    expect_rejected(p, frame, sizeof(frame));
     for (size_t i = 0; i < 8; ++i)
-        assert_int_equal(p.server.memory[1024 + i], 0);
+        assert_int_equal(p->server.memory[1024 + i], 0);
 }
 
-TEST(clients_without_the_protocol_are_disconnected)
+PAIR_TEST(clients_without_the_protocol_are_disconnected, connected)
 {
-    OPEN_PAIR(p, NULL);
-    expect_rejected(&p, "GET / HTTP/1.1\r\n\r\n", 18);
+    expect_rejected(p, "GET / HTTP/1.1\r\n\r\n", 18);
     uint8_t frame[4 + 12 + 40] = {0, 0, 0, 52, 0xc8, 0, 0xff, 0xff};
     memcpy(frame + 16, "softrdmb\2", 9); /* a request with another magic number */
-    expect_rejected(&p, frame, sizeof(frame));
-    expect_rejected(&p, frame, 0); /* a silent client */
+    expect_rejected(p, frame, sizeof(frame));
+    expect_rejected(p, frame, 0); /* a silent client */
 }
 
 /* Sends a complete connection request, and no confirmation of the reply. */
@@ -183,10 +167,9 @@ TEST(an_accepted_client_must_confirm_in_time)
     close(fd);
 }
 
-TEST(clients_that_disconnect_immediately_are_harmless)
+PAIR_TEST(clients_that_disconnect_immediately_are_harmless, connected)
 {
-    OPEN_PAIR(p, NULL);
     for (unsigned i = 0; i < 100; ++i)
-        close(call(&p));
-    expect_unharmed(&p);
+        close(call(p));
+    expect_unharmed(p);
 }
