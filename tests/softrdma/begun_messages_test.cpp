@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // White-box: the receive of a shared queue that a message has taken, when the message never ends. The queue pair is on
 // the transport of the network, and the test plays its peer, packet by packet.
-#include "transport/rc/rc_transport.hpp"
 #include "verbs_fixture.hpp"
 
 #include <array>
@@ -17,7 +16,7 @@ constexpr std::uint32_t size = 256;
 constexpr std::uint32_t first_psn = psn_mask; // the next number is 0
 
 struct receiver {
-    verbs_device device{rc_transport::make};
+    verbs_device device;
     std::shared_ptr<idle_path> path = std::make_shared<idle_path>();
     std::unique_ptr<completion_queue> cq;
     std::unique_ptr<shared_receive_queue> srq;

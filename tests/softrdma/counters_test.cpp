@@ -22,7 +22,7 @@ constexpr std::uint32_t wrap = UINT32_MAX; // the last position before the wrap 
 
 struct receiver {
     deferred_calls later;
-    device_context opened{later, arena::instance(), loopback::make};
+    device_context opened{later, arena::instance(), rc_transport::make};
     protection_domain pd;
     std::unique_ptr<completion_queue> cq;
     std::unique_ptr<shared_receive_queue> srq;

@@ -2,7 +2,6 @@
 // Requests of the simulated requester and responder, and the memory that the requests use.
 #pragma once
 
-#include "transport/rc/rc_transport.hpp"
 #include "verbs_fixture.hpp"
 
 #include <string_view>
@@ -53,7 +52,7 @@ struct plan_memory {
 
 // Objects that all worlds share.
 struct host {
-    verbs_device device{rc_transport::make};
+    verbs_device device;
     plan_memory forward{device.pd};
     plan_memory backward{device.pd}; // requests in the opposite direction
 };

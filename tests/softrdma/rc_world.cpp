@@ -6,22 +6,12 @@
 using namespace softrdma;
 using namespace rc;
 
-void rc_world::path::transmit(const packet &header, std::span<const iovec> payload, bool)
+void rc_world::path::transmit(const packet &header, std::span<const iovec> payload, bool more)
 {
     if (is_cut || is_lost)
         return;
-    std::size_t size = 0;
-    for (const iovec &piece : payload)
-        size += piece.iov_len;
-    const frame_headers headers = encode(header, size);
-    frame f{generation_, {}};
-    f.bytes.reserve(headers.size + size);
-    f.bytes.assign(headers.bytes.begin(), headers.bytes.begin() + static_cast<std::ptrdiff_t>(headers.size));
-    for (const iovec &piece : payload) {
-        const auto *from = static_cast<const std::byte *>(piece.iov_base);
-        f.bytes.insert(f.bytes.end(), from, from + piece.iov_len);
-    }
-    peer->inbox.push_back(std::move(f));
+    other().generations.push_back(generation_);
+    frame_path::transmit(header, payload, more);
 }
 
 rc_world::rc_world(const world_options &options) : options_(options), may_congest_(options.congests)
@@ -96,7 +86,7 @@ std::vector<event> rc_world::enabled() const
     const ibv_qp_state state = requester_.qp->qp_base.state;
     const path &to_requester = *requester_.connection_path;
     const bool is_over = state == IBV_QPS_ERR || (state == IBV_QPS_RESET && !options_.managed) ||
-                         (completed_ == options_.plan.size() && to_requester.inbox.empty());
+                         (completed_ == options_.plan.size() && to_requester.is_empty());
     if (is_over || !violation_.empty())
         return all;
     const std::size_t left = options_.plan.size() - posted_;
@@ -108,11 +98,10 @@ std::vector<event> rc_world::enabled() const
     const ibv_qp_state peer_state = responder_.qp->qp_base.state;
     const path &to_responder = *responder_.connection_path;
     const bool answers = peer_state == IBV_QPS_RTS && !to_responder.is_lost;
-    may(!to_requester.inbox.empty(), event::receive_answer);
+    may(!to_requester.is_empty(), event::receive_answer);
     may(to_requester.timer, event::timer);
-    may(!to_responder.inbox.empty() && !to_responder.is_lost, event::receive_request);
-    may(unreleased_ && answers && (options_.released != release_time::last || to_responder.inbox.empty()),
-            event::release);
+    may(!to_responder.is_empty() && !to_responder.is_lost, event::receive_request);
+    may(unreleased_ && answers && (options_.released != release_time::last || to_responder.is_empty()), event::release);
     may(receives_posted_ < receives_wanted_ && answers, event::post_receives);
     may(may_congest_ && answers, event::congest);
     may(to_responder.is_congested && answers, event::writable);
@@ -142,7 +131,7 @@ void rc_world::lose(side &s)
 {
     may_fail_ = false;
     s.connection_path->is_lost = true;
-    s.connection_path->inbox.clear();
+    s.connection_path->clear();
     s.qp->path_lost(s.connection_path.get());
 }
 
@@ -262,11 +251,12 @@ void rc_world::post_receive()
 void rc_world::receive(side &s)
 {
     const bool answers = &s == &responder_;
-    const frame f = std::move(s.connection_path->inbox.front());
-    s.connection_path->inbox.pop_front();
+    std::vector<std::byte> frame;
     packet p;
-    if (!decode(f.bytes, p))
+    if (!s.connection_path->take(frame) || !decode(frame, p))
         return report("a frame cannot be decoded");
+    const auto generation = static_cast<std::size_t>(s.connection_path->generations.front());
+    s.connection_path->generations.pop_front();
     const transport &protocol = s.qp->network();
     const std::uint64_t before = answers ? protocol.executed_count() : 0;
     const bool good = s.qp->receiver()->receive(*s.connection_path, p);
@@ -274,7 +264,7 @@ void rc_world::receive(side &s)
         // Requests that are ignored after a SEND without a receive have no reply.
         unreleased_ =
                 unreleased_ || protocol.executed_count() != before || is_send(p.op) || p.op == opcode::ack_request;
-        const auto i = first_of_generation_[static_cast<std::size_t>(f.generation)] + ((p.psn - first_psn) & psn_mask);
+        const auto i = first_of_generation_[generation] + ((p.psn - first_psn) & psn_mask);
         if (protocol.executed_count() != before && s.qp->qp_base.state == IBV_QPS_RTS) {
             if (std::exchange(executed_[i], true))
                 report("request " + std::to_string(i) + " was executed twice");

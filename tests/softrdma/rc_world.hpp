@@ -69,29 +69,32 @@ public:
     const std::string &violation() const noexcept { return violation_; }
 
 private:
-    struct frame {
-        int generation; // generation of the requester's connection
-        std::vector<std::byte> bytes;
-    };
     // One side's end of the path.
-    class path final : public idle_path
+    class path final : public frame_path
     {
     public:
         explicit path(const int &generation) : generation_(generation) {}
         void transmit(const softrdma::packet &header, std::span<const iovec> payload, bool more) override;
+        bool is_empty() const noexcept { return inbox_.empty(); }
+        void clear() noexcept
+        {
+            inbox_.clear();
+            generations.clear();
+        }
         bool congested() override { return is_congested; }
         std::size_t send_space() override { return softrdma::short_segment; }
         void start_timer(std::chrono::microseconds) override { timer = true; }
-        void cut() noexcept override { is_cut = peer->is_cut = true; }
+        void cut() noexcept override { is_cut = other().is_cut = true; }
 
-        path *peer = nullptr;
-        std::deque<frame> inbox;
+        std::deque<int> generations; // generation of the requester's connection, for each packet that has arrived
         bool timer = false;
         bool is_congested = false;
         bool is_cut = false;  // the reader may report the loss at any time
         bool is_lost = false; // the loss was reported
 
     private:
+        path &other() noexcept { return static_cast<path &>(*peer); }
+
         const int &generation_;
     };
     struct side {

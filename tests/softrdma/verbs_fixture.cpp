@@ -1,7 +1,55 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs_fixture.hpp"
+#include "wire/frame.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <new>
 
 using namespace softrdma;
+
+namespace
+{
+
+struct heap_block final : block {
+    heap_block(std::byte *where, std::size_t bytes) noexcept : block(where, 0, bytes) {}
+    ~heap_block() override { ::operator delete(at, std::align_val_t(page)); }
+};
+
+} // namespace
+
+std::shared_ptr<block> private_memory::allocate(std::size_t size)
+{
+    auto *at = static_cast<std::byte *>(::operator new(size, std::align_val_t(page)));
+    memset(at, 0, size);
+    return std::make_shared<heap_block>(at, size);
+}
+
+void frame_path::transmit(const packet &header, std::span<const iovec> payload, bool)
+{
+    std::size_t size = 0;
+    for (const iovec &piece : payload)
+        size += piece.iov_len;
+    const frame_headers headers = encode(header, size);
+    std::vector<std::byte> frame(
+            headers.bytes.begin(), headers.bytes.begin() + static_cast<std::ptrdiff_t>(headers.size));
+    for (const iovec &piece : payload) {
+        const auto *from = static_cast<const std::byte *>(piece.iov_base);
+        frame.insert(frame.end(), from, from + piece.iov_len);
+    }
+    const std::lock_guard lock(peer->mutex_);
+    peer->inbox_.push_back(std::move(frame));
+}
+
+bool frame_path::take(std::vector<std::byte> &frame)
+{
+    const std::lock_guard lock(mutex_);
+    if (inbox_.empty())
+        return false;
+    frame = std::move(inbox_.front());
+    inbox_.pop_front();
+    return true;
+}
 
 bool deferred_calls::run()
 {
@@ -14,7 +62,7 @@ bool deferred_calls::run()
     return any;
 }
 
-verbs_device::verbs_device(transport_maker make_transport) : opened(later, memory, make_transport)
+verbs_device::verbs_device() : opened(later, memory, rc_transport::make)
 {
     pd.context = context();
 }
@@ -82,6 +130,7 @@ connected_pair::connected_pair(verbs_device &d) : connected_pair(d, options{}) {
 connected_pair::connected_pair(verbs_device &d, const options &o) : device(d)
 {
     for (side *s : {&a, &b}) {
+        s->pair = this;
         s->cq = std::make_unique<completion_queue>(d.context(), o.cqe, o.events, nullptr);
         assert_true(s->cq->valid());
         ibv_qp_init_attr attr = rc_attributes(*s->cq, 4);
@@ -93,12 +142,14 @@ connected_pair::connected_pair(verbs_device &d, const options &o) : device(d)
                 .max_inline_data = 16};
         s->qp = queue_pair::create(&d.pd, attr, 0, o.start);
         assert_non_null(s->qp.get());
+        s->qp->attach(s->path);
         const unsigned access = s == &b ? o.peer_access : all_access;
         s->mr = region_table::instance().add(
                 &d.pd, s->memory.data(), size, reinterpret_cast<std::uintptr_t>(s->memory.data()), access);
         assert_non_null(s->mr);
     }
-    loopback::connect(a.qp, b.qp);
+    a.path->peer = b.path.get();
+    b.path->peer = a.path.get();
     make_ready_to_send(*b.qp, o.peer_grants, o.rnr_retry);
     make_ready_to_send(*a.qp, all_access, o.rnr_retry);
 }
@@ -137,18 +188,39 @@ int connected_pair::side::send(ibv_wr_opcode opcode, std::uint64_t wr_id, ibv_sg
         wr.wr.atomic.swap = 9;
     }
     ibv_send_wr *bad = nullptr;
-    return qp->post_send(&wr, &bad);
+    const int error = qp->post_send(&wr, &bad);
+    pair->deliver();
+    return error;
 }
 
 int connected_pair::side::post_receive(std::uint64_t wr_id, std::uint32_t offset, std::uint32_t length)
 {
-    return post_one(*qp, wr_id, sge(offset, length));
+    const int error = post_one(*qp, wr_id, sge(offset, length));
+    pair->deliver();
+    return error;
 }
 
 std::optional<ibv_wc> connected_pair::side::poll()
 {
+    pair->deliver();
     ibv_wc wc{};
     return cq->poll(1, &wc) == 1 ? std::optional(wc) : std::nullopt;
+}
+
+void connected_pair::deliver()
+{
+    const std::lock_guard lock(delivery);
+    std::vector<std::byte> frame;
+    for (bool delivered = true; std::exchange(delivered, false);) {
+        for (side *s : {&a, &b}) {
+            while (s->path->take(frame)) {
+                packet p;
+                delivered = decode(frame, p) && s->qp->receiver()->receive(*s->path, p);
+                assert_true(delivered);
+            }
+            s->qp->receiver()->received_all();
+        }
+    }
 }
 
 void assert_completion(const std::optional<ibv_wc> &wc, std::uint64_t wr_id, ibv_wc_status status)

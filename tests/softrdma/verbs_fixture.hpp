@@ -2,7 +2,8 @@
 // A device with all verbs objects and their transport inside one process, without sockets, threads or shared memory.
 #pragma once
 
-#include "loopback_transport.hpp"
+#include "transport/rc/rc_transport.hpp"
+#include "transport/shared_memory.hpp"
 #include "verbs/completion_channel.hpp"
 #include "verbs/number_table.hpp"
 
@@ -11,6 +12,7 @@
 #include <cstdarg>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -34,16 +36,62 @@ private:
     softrdma::reserve::call_queue calls_; // in the order of the calls of defer()
 };
 
+// Memory that is not shared with another process.
+class private_memory final : public softrdma::shared_memory
+{
+public:
+    std::shared_ptr<softrdma::block> allocate(std::size_t size) override;
+    std::uint64_t next_serial() noexcept override { return serial_.fetch_add(1) + 1; }
+    void publish(const softrdma::published_region &) noexcept override {}
+    void withdraw(std::uint32_t) noexcept override {}
+    bool has_unsynced(std::uint32_t) const noexcept override { return false; }
+    std::atomic<std::uint32_t> &uses_flush() noexcept override { return uses_flush_; }
+
+private:
+    std::atomic<std::uint64_t> serial_{0};
+    std::atomic<std::uint32_t> uses_flush_{0};
+};
+
 struct verbs_device {
     deferred_calls later;
-    softrdma::private_memory memory;
+    private_memory memory;
     softrdma::device_context opened;
     softrdma::protection_domain pd;
 
-    explicit verbs_device(softrdma::transport_maker make_transport = softrdma::loopback::make);
+    verbs_device();
     ibv_context *context() noexcept { return &opened.verbs.context; }
     // Returns the next asynchronous event and acknowledges it; -1 if none is pending.
     int next_event();
+};
+
+// Path that drops all packets.
+class idle_path : public softrdma::packet_path
+{
+public:
+    void transmit(const softrdma::packet &, std::span<const iovec>, bool) override {}
+    void push() override {}
+    bool congested() override { return false; }
+    std::size_t send_space() override { return SIZE_MAX; }
+    void start_timer(std::chrono::microseconds) override {}
+    void start_response_timer(std::chrono::microseconds) override {}
+    const char *name() const noexcept override { return "none"; }
+    void ends(sockaddr_storage &, sockaddr_storage &) const override {}
+    void cut() noexcept override {}
+};
+
+// Path that keeps packets until the other end receives them.
+class frame_path : public idle_path
+{
+public:
+    void transmit(const softrdma::packet &header, std::span<const iovec> payload, bool more) override;
+    // Removes the first packet that has arrived. Returns false if there is none.
+    bool take(std::vector<std::byte> &frame);
+
+    frame_path *peer = nullptr;
+
+protected:
+    std::mutex mutex_;
+    std::deque<std::vector<std::byte>> inbox_;
 };
 
 // Two connected queue pairs with a memory region each. Each side has one completion queue.
@@ -66,8 +114,10 @@ struct connected_pair {
     ~connected_pair();
 
     struct side {
+        connected_pair *pair = nullptr;
         std::unique_ptr<softrdma::completion_queue> cq;
         std::shared_ptr<softrdma::queue_pair> qp;
+        std::shared_ptr<frame_path> path = std::make_shared<frame_path>();
         alignas(8) std::array<std::byte, size> memory{};
         ibv_mr *mr = nullptr;
 
@@ -79,24 +129,13 @@ struct connected_pair {
         // Returns the next completion.
         std::optional<ibv_wc> poll();
     };
+    // Delivers all packets.
+    void deliver();
+
+    std::mutex delivery;
     verbs_device &device;
     side a; // requester
     side b; // responder
-};
-
-// Path that drops all packets.
-class idle_path : public softrdma::packet_path
-{
-public:
-    void transmit(const softrdma::packet &, std::span<const iovec>, bool) override {}
-    void push() override {}
-    bool congested() override { return false; }
-    std::size_t send_space() override { return SIZE_MAX; }
-    void start_timer(std::chrono::microseconds) override {}
-    void start_response_timer(std::chrono::microseconds) override {}
-    const char *name() const noexcept override { return "none"; }
-    void ends(sockaddr_storage &, sockaddr_storage &) const override {}
-    void cut() noexcept override {}
 };
 
 // Fixture of tests.

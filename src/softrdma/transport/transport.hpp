@@ -21,7 +21,7 @@ enum class outcome {
 
 // Interface that executes the requests of one queue pair and responds to those of its peer, including sequence numbers
 // and retries. Calls need the lock of the queue pair; they neither wait for the peer nor call back. verbs/ is below its
-// implementations, transport/rc and those of tests.
+// implementation, transport/rc.
 class transport
 {
 public:
