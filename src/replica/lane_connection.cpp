@@ -125,11 +125,12 @@ const void *lane_connection::count_request(posted kind)
 int lane_connection::wait_below(std::uint64_t requests, std::uint32_t operations)
 {
     const std::uint64_t open = requests > submitted_ ? 0 : submitted_ - requests + 1;
-    const int error = wait_until(open, operations, deadline(path_->timeout_ms), true);
+    const int error = wait_until(open, operations, std::nullopt, true);
     return error == ETIMEDOUT ? path_->fail(error) : error;
 }
 
-int lane_connection::wait_until(std::uint64_t finished, std::uint32_t operations, deadline until, bool extends)
+int lane_connection::wait_until(
+        std::uint64_t finished, std::uint32_t operations, std::optional<deadline> until, bool extends)
 {
     for (int polls = 0; finished_ < finished || operations_ >= operations; ++polls) {
         bool progress = false;
@@ -137,12 +138,15 @@ int lane_connection::wait_until(std::uint64_t finished, std::uint32_t operations
             return error;
         if (progress) {
             polls = 0;
-            until = extends ? deadline(path_->timeout_ms) : until;
+            if (extends)
+                until.reset();
         } else if (path_->lost.error() != 0) {
             return path_->lost.error();
         } else if (polls >= polls_before_sleep) {
             polls = 0;
-            if (const int error = sleep(until); error != 0)
+            if (!until)
+                until.emplace(path_->timeout_ms);
+            if (const int error = sleep(*until); error != 0)
                 return error;
         }
     }

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "clock.hpp"
@@ -128,7 +129,8 @@ protected:
     int wait_for_completion() { return wait_below(~0U, operations_); }
 
 private:
-    int wait_until(std::uint64_t finished, std::uint32_t operations, deadline until, bool extends);
+    // Without `until`, the timeout of the region starts when the lane first sleeps: short waits read no clock.
+    int wait_until(std::uint64_t finished, std::uint32_t operations, std::optional<deadline> until, bool extends);
     int sleep(const deadline &until);
     int collect(bool *progress);
     int complete(const ibv_wc &wc);
