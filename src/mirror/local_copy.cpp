@@ -6,6 +6,7 @@
 #include <mutex>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "failure.hpp"
 #include "membership.hpp"
@@ -164,8 +165,8 @@ bool local_copy::read_state()
 }
 
 // Opens the file of the copy and checks its length. A file that is longer than the set must have had this length when
-// the set was created. Returns true if the file is a device.
-bool local_copy::open_file()
+// the set was created.
+void local_copy::open_file()
 {
     const std::string &path = settings_.local_path;
     data_.reset(::open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -179,7 +180,7 @@ bool local_copy::open_file()
         throw failure(RPMA_MIRROR_E_CHANGED, path + ": has " + std::to_string(size) + " bytes instead of " +
                                                      std::to_string(stamped_size != 0 ? stamped_size : length()) +
                                                      remedy(settings_));
-    return is_device;
+    is_device_ = is_device;
 }
 
 // Compares the file with its stamp. A crashed writer leaves changed times and content, but the same file.
@@ -290,7 +291,7 @@ void local_copy::check_extension(std::uint64_t length) const
                 "length of the set: " + std::to_string(length) + " bytes, but addresses are reserved for " +
                         std::to_string(reserved_) +
                         " (increase max-length and open the set again, or grow it while it is closed)");
-    if (data_.valid() && kind_of(data_.get(), settings_.local_path).is_device)
+    if (is_device_)
         throw failure(RPMA_MIRROR_E_INVAL, settings_.local_path + ": a DAX device cannot be extended");
 }
 
@@ -378,25 +379,24 @@ void local_copy::adopt(void *address, std::uint64_t length)
     if (settings_.local_path.empty())
         return memory_.adopt_file(-1, address, length);
     // msync() works for every mapping of a file, also if the program did not use MAP_SYNC.
-    if (open_file())
+    open_file();
+    if (is_device_)
         check(memory_.adopt_device(data_.get(), address, length), "cannot use the mapping of " + settings_.local_path);
     else
         memory_.adopt_file(data_.get(), address, length);
     check_stamp();
 }
 
+// Each flush calls this. lseek() takes half as long as fstat(); the position of the descriptor is not used.
 int local_copy::check_file() const noexcept
 {
-    struct stat found {
-    };
-    if (!data_.valid() || fstat(data_.get(), &found) != 0 || !S_ISREG(found.st_mode))
-        return 0;
-    const auto size = static_cast<std::uint64_t>(found.st_size);
-    return size >= length_ ? 0
-                           : fail(RPMA_MIRROR_E_CHANGED,
-                                     "%s: truncated to %lu bytes while the set is open (end the program, remove the "
-                                     "file and %s, and open the set again)",
-                                     settings_.local_path.c_str(), size, settings_.state_path.c_str());
+    const off_t size = data_.valid() && !is_device_ ? lseek(data_.get(), 0, SEEK_END) : -1;
+    return size < 0 || static_cast<std::uint64_t>(size) >= length_
+                   ? 0
+                   : fail(RPMA_MIRROR_E_CHANGED,
+                             "%s: truncated to %ld bytes while the set is open (end the program, remove the "
+                             "file and %s, and open the set again)",
+                             settings_.local_path.c_str(), size, settings_.state_path.c_str());
 }
 
 int local_copy::flush(replica::range r, bool deep) const noexcept

@@ -69,11 +69,12 @@ public:
 
 private:
     replica::copy_stamp current_stamp(std::uint64_t length) const;
-    bool open_file();
+    void open_file();
     void check_stamp();
 
     const settings &settings_;
     replica::fd_owner data_;
+    bool is_device_ = false; // the file is a DAX device
     std::optional<replica::mirror_file> file_;
     replica::mirror_state volatile_state_;
     replica::stamp_match match_ = replica::stamp_match::same;
