@@ -2,7 +2,6 @@
 #include "image.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <sys/mman.h>
 
 #include "clock.hpp"
@@ -49,10 +48,9 @@ int image::copy(std::span<const std::byte> from, int max_ms) const
     for (std::size_t at = 0; at < from.size(); at += copy_step) {
         if (until.passed())
             return ETIMEDOUT;
-        const std::span<const std::byte> step = from.subspan(at, std::min(copy_step, from.size() - at));
-        if (const int error = check_readable(step); error != 0)
+        if (const int error = copy_parts(from.subspan(at, std::min(copy_step, from.size() - at)), memory_ + at);
+                error != 0)
             return error;
-        std::memcpy(memory_ + at, step.data(), step.size());
     }
     return 0;
 }

@@ -2,7 +2,6 @@
 #include "mirror_set.hpp"
 
 #include "log.hpp"
-#include "segments.hpp"
 
 namespace rpmemd
 {
@@ -176,10 +175,7 @@ std::string mirror_set::hash(const set_claim &claim, replica::range range)
         throw failure(EINVAL, "hash request rejected: writer not attached");
     if (!replica::range_fits(range, 0, copy_.state().length))
         throw failure(EINVAL, "hash request rejected: range outside the set");
-    const std::span<const std::byte> content{copy_.parts().memory().address() + range.offset, range.length};
-    if (const int error = check_readable(content); error != 0)
-        throw unreadable_parts(name_, error);
-    return replica::hash_segments(content);
+    return hash_parts(name_, {copy_.parts().memory().address() + range.offset, range.length});
 }
 
 replica::mirror_state mirror_set::set_cursor(const set_claim &claim, std::uint64_t cursor)

@@ -2,12 +2,15 @@
 #include "pool_memory.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <stop_token>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <system_error>
 
+#include "memory_guard.hpp"
 #include "pool_header.hpp"
+#include "segments.hpp"
 
 namespace rpmemd
 {
@@ -42,16 +45,34 @@ void populate_steps(const std::stop_token &stop, std::span<std::byte> memory, re
         populate_range(&memory[at], std::min(populate_step, memory.size() - at), kind);
 }
 
+// Returns false if `read`, which owns no resources, accesses a page that cannot be read.
+template<class F>
+bool read_guarded(const F &read)
+{
+    memory_guard::install();
+    return memory_guard::call([](void *argument) { (*static_cast<const F *>(argument))(); }, const_cast<F *>(&read));
+}
+
 } // namespace
 
-int check_readable(std::span<const std::byte> memory)
+std::string hash_parts(const std::string &set_name, std::span<const std::byte> memory)
 {
-    const auto before = reinterpret_cast<std::uintptr_t>(memory.data()) % page_size;
-    auto *const from = const_cast<std::byte *>(memory.data()) - before;
-    // Kernels before 5.14 return EINVAL. Other errors, such as ENOMEM, do not concern the medium.
-    const bool is_readable =
-            madvise(from, memory.size() + before, MADV_POPULATE_READ) == 0 || (errno != EFAULT && errno != EHWPOISON);
-    return is_readable ? 0 : errno;
+    std::string hashes;
+    memory = memory.first(std::min<std::size_t>(memory.size(), replica::max_hashes * replica::segment_size));
+    while (!memory.empty()) {
+        const auto segment = memory.first(std::min<std::size_t>(memory.size(), replica::segment_size));
+        replica::segment_hash hash;
+        if (!read_guarded([&] { hash = replica::hash_segment(segment); }))
+            throw unreadable_parts(set_name, EIO);
+        hashes += replica::bytes_of(hash);
+        memory = memory.subspan(segment.size());
+    }
+    return hashes;
+}
+
+int copy_parts(std::span<const std::byte> from, std::byte *to)
+{
+    return read_guarded([&] { std::memcpy(to, from.data(), from.size()); }) ? 0 : EIO;
 }
 
 failure unreadable_parts(const std::string &set_name, int error)

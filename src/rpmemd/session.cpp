@@ -12,7 +12,6 @@
 #include "log.hpp"
 #include "pool_record.hpp"
 #include "process_count.hpp"
-#include "segments.hpp"
 #include "stream.hpp"
 #include "takeover.hpp"
 
@@ -259,10 +258,7 @@ private:
         const pool_memory &memory = pool_->memory();
         if (!replica::range_fits(of, 0, memory.size()))
             throw failure(EINVAL, "hash request rejected: range outside the pool");
-        const std::span<const std::byte> content{memory.address() + of.offset, of.length};
-        if (const int error = check_readable(content); error != 0)
-            throw unreadable_parts(name, error);
-        return replica::hash_segments(content);
+        return hash_parts(name, {memory.address() + of.offset, of.length});
     }
 
     // Revokes access to the pool before the response is sent.
