@@ -110,12 +110,17 @@ void discovery::identify_set()
             throw failure(RPMA_MIRROR_E_INVAL,
                     "target " + c->where.name() + ": set or copy number differs from the set file");
     }
-    if (membership_.writer.set == replica::set_uuid{}) {
-        for (const auto &c : copies_)
-            if (c && c->last_error != RPMA_MIRROR_E_NOT_FOUND)
-                throw *c->error;
-        throw failure(RPMA_MIRROR_E_NOT_FOUND, "the set does not exist (create it first)");
-    }
+    if (membership_.writer.set == replica::set_uuid{})
+        throw_not_found("the set does not exist (create it first)");
+}
+
+// Throws the failure of a target that can have a record, or E_NOT_FOUND.
+void discovery::throw_not_found(const char *reason) const
+{
+    for (const auto &c : copies_)
+        if (c && !c->responded && c->last_error != RPMA_MIRROR_E_NOT_FOUND)
+            throw *c->error;
+    throw failure(RPMA_MIRROR_E_NOT_FOUND, reason);
 }
 
 void discovery::acquire_from_arbiter(bool seize, const deadline &until)

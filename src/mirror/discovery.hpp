@@ -30,6 +30,7 @@ protected:
     void check_local_copy() const;
     void check_length(std::uint64_t length) const;
     void identify_set();
+    [[noreturn]] void throw_not_found(const char *reason) const;
     void acquire_from_arbiter(bool seize, const deadline &until);
     void acquire_epoch(bool seize, bool overrides, const deadline &until);
     void prepare_all(const deadline &until);

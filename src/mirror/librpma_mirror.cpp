@@ -104,8 +104,9 @@ int rpma_mirror_map(
     if (has_unknown(flags, RPMA_MIRROR_F_FORCE))
         return RPMA_MIRROR_E_INVAL;
     return guarded([&] {
-        auto created = std::make_unique<rpma_mirror>(cfg->value);
-        created->open_set(hint, nullptr, 0, (flags & RPMA_MIRROR_F_FORCE) != 0);
+        opening_request request{.force = (flags & RPMA_MIRROR_F_FORCE) != 0};
+        request.hint = hint;
+        auto created = rpma_mirror::open(cfg->value, request);
         *address = created->local().address();
         *mirror_ptr = created.release();
     });
@@ -121,9 +122,10 @@ int rpma_mirror_map_memory(const struct rpma_mirror_cfg *cfg, void *address, siz
     if (reinterpret_cast<std::uintptr_t>(address) % replica::page_size != 0)
         return fail(RPMA_MIRROR_E_INVAL, "the address is not aligned to a page");
     return guarded([&] {
-        auto created = std::make_unique<rpma_mirror>(cfg->value);
-        created->open_set(nullptr, address, length, (flags & RPMA_MIRROR_F_FORCE) != 0);
-        *mirror_ptr = created.release();
+        opening_request request{.force = (flags & RPMA_MIRROR_F_FORCE) != 0};
+        request.mapped = address;
+        request.mapped_length = length;
+        *mirror_ptr = rpma_mirror::open(cfg->value, request).release();
     });
 }
 
@@ -373,10 +375,9 @@ int rpma_mirror_recover(const struct rpma_mirror_cfg *cfg, unsigned flags, struc
     rpma_mirror_recovery_report unwanted{};
     unwanted.size = sizeof(unwanted);
     return fill(report == nullptr ? &unwanted : report, [&](rpma_mirror_recovery_report &to) {
-        rpma_mirror opened(cfg->value);
-        opened.open_set(nullptr, nullptr, 0, (flags & RPMA_MIRROR_F_FORCE) != 0);
-        to = opened.report();
-        opened.close(closing::unchanged);
+        const auto opened = rpma_mirror::open(cfg->value, {.force = (flags & RPMA_MIRROR_F_FORCE) != 0});
+        to = opened->report();
+        opened->close(closing::unchanged);
     });
 }
 
@@ -391,9 +392,7 @@ int rpma_mirror_grow_closed(const struct rpma_mirror_cfg *cfg, size_t length)
         return null("cfg");
     return guarded([&] {
         check_new_length(length);
-        rpma_mirror opened(cfg->value);
-        opened.open_set(nullptr, nullptr, 0, false, length);
-        opened.close(closing::unchanged);
+        rpma_mirror::open(cfg->value, {.grow_to = length})->close(closing::unchanged);
     });
 }
 

@@ -10,7 +10,10 @@
 
 using namespace mirror;
 
-opening::opening(set_parts &of, comparer &with) : discovery(of), parts_(of), comparer_(with) {}
+opening::opening(set_parts &of, comparer &with, int time_ms)
+    : discovery(of), parts_(of), comparer_(with), time_ms_(time_ms)
+{
+}
 
 bool opening::open_local_copy()
 {
@@ -34,7 +37,7 @@ void opening::create_local_copy(std::uint64_t length)
 void opening::choose_source(bool force)
 {
     if (newest_.epoch == 0)
-        throw failure(RPMA_MIRROR_E_NOT_FOUND, "set creation incomplete (run create again)");
+        throw_not_found("set creation incomplete (run create again)");
     group::opening_facts facts;
     facts.newest = newest_;
     facts.required = required_targets(newest_);
@@ -99,19 +102,18 @@ std::uint64_t opening::source_length() const
     return source_ == settings_.local_number ? local_.state().length : copies_[source_]->last_state.length;
 }
 
-void opening::map_local_copy(
-        void *hint, void *mapped, std::uint64_t length, std::uint64_t required_length, std::uint64_t max_length)
+void opening::map_local_copy(const opening_request &request, std::uint64_t required_length)
 {
-    if (mapped != nullptr) {
+    if (request.mapped != nullptr) {
         if (local_.state().length != required_length)
             throw failure(RPMA_MIRROR_E_INVAL, "local copy: has " + std::to_string(local_.state().length) +
                                                        " bytes, but the set has " + std::to_string(required_length) +
                                                        " (resynchronize it with rpma-mirror resync)");
-        return local_.adopt(mapped, length);
+        return local_.adopt(request.mapped, request.mapped_length);
     }
     if (local_.state().length > required_length)
         local_.set_length(required_length);
-    local_.map(hint, std::max(required_length, max_length));
+    local_.map(request.hint, std::max({required_length, request.grow_to, settings_.max_length}));
     if (local_.length() < required_length)
         extend_local_copy(required_length);
 }
@@ -144,7 +146,7 @@ void opening::attach_all(const deadline &until)
 void opening::grow(std::uint64_t length)
 {
     const std::uint32_t resizing = responded();
-    each_in_parallel(resizing, scope::needed, deadline(settings_.open_ms), [&](remote_copy &c, const deadline &within) {
+    each_in_parallel(resizing, scope::needed, deadline(time_ms_), [&](remote_copy &c, const deadline &within) {
         c.last_state = resize(membership_, c, *c.control, length, true, within);
     });
     each_copy(resizing & ~responded(), [&](unsigned copy) {
@@ -177,28 +179,59 @@ void opening::commit_first_record(bool force)
     each_copy(membership_.synced_targets(), [&](unsigned copy) { copies_[copy]->was_synced = true; });
 }
 
-rpma_mirror_recovery_report opening::open_set(
-        void *hint, void *mapped, std::uint64_t length, bool force, std::uint64_t grow_to)
+// Returns whether the loss of a target that responded before caused the error. A rejection would be repeated.
+bool opening::is_interrupted(int code) const
 {
+    if (code != RPMA_MIRROR_E_INCOMPLETE && code != RPMA_MIRROR_E_DOWN)
+        return code == RPMA_MIRROR_E_INTERRUPTED;
+    return std::ranges::any_of(copies_, [](const auto &c) {
+        return c && c->control && !c->responded &&
+               (c->last_error == RPMA_MIRROR_E_CONNECTION || c->last_error == RPMA_MIRROR_E_TIMEOUT);
+    });
+}
+
+rpma_mirror_recovery_report opening::open_set(const opening_request &request)
+{
+    const bool force = request.force;
     const bool found = open_local_copy();
-    connect_all(scope::needed, deadline(settings_.open_ms / 4 + 1));
+    connect_all(scope::needed, deadline(time_ms_ / 4 + 1));
     identify_set();
     // A rejection after this point stops the current writer, so most conditions are checked before.
-    acquire_from_arbiter(false, deadline(settings_.open_ms / 4 + 1));
+    acquire_from_arbiter(false, deadline(time_ms_ / 4 + 1));
     choose_source(force);
     const std::uint64_t set_length = source_length();
     check_length(set_length);
-    if (grow_to != 0 && grow_to < set_length)
+    if (request.grow_to != 0 && request.grow_to < set_length)
         throw failure(RPMA_MIRROR_E_INVAL, "length of the set: cannot shrink from " + std::to_string(set_length) +
-                                                   " to " + std::to_string(grow_to) + " bytes");
+                                                   " to " + std::to_string(request.grow_to) + " bytes");
     if (!found)
         create_local_copy(set_length);
     else if (local_.state().promised.epoch == 0 && local_.state().committed.epoch == 0)
         local_.make_data(local_.state().length);
-    map_local_copy(hint, mapped, length, set_length, std::max(grow_to, settings_.max_length));
+    map_local_copy(request, set_length);
     check_local_level();
+    try {
+        take_over(request, set_length);
+    } catch (const failure &error) {
+        if (is_interrupted(error.code()))
+            throw interrupted_opening(error);
+        throw;
+    }
+    report_.size = sizeof(report_);
+    report_.source = source_;
+    report_.responded = responded();
+    report_.in_sync = membership_.record().in_sync;
+    report_.epoch = membership_.record().epoch;
+    report_.consistency_point = membership_.record().mark;
+    return report_;
+}
+
+// Fences the previous writer, makes the copies equal and commits the first record.
+void opening::take_over(const opening_request &request, std::uint64_t set_length)
+{
+    const bool force = request.force;
     // A step leaves the unused part of its share to the steps after it.
-    const deadline until(settings_.open_ms / 2 + 1);
+    const deadline until(time_ms_ / 2 + 1);
     acquire_epoch(false, overrides_, until.share(3));
     replica::mirror_state local_state = local_.state();
     if (local_is_newest())
@@ -210,10 +243,10 @@ rpma_mirror_recovery_report opening::open_set(
     if (source_length() != set_length)
         throw failure(RPMA_MIRROR_E_INTERRUPTED, "the length of the set changed during the opening (open it again)");
     report_.was_clean = newest_.closed;
-    const bool grows = grow_to > set_length;
+    const bool grows = request.grow_to > set_length;
     if (grows)
-        grow(grow_to);
-    attach_all(grows ? deadline(settings_.open_ms / 2 + 1) : until.share(1));
+        grow(request.grow_to);
+    attach_all(grows ? deadline(time_ms_ / 2 + 1) : until.share(1));
     choose_source(force);
     for (const auto &c : copies_)
         if (c)
@@ -221,11 +254,4 @@ rpma_mirror_recovery_report opening::open_set(
     resync_copies(force);
     choose_source(force);
     commit_first_record(force);
-    report_.size = sizeof(report_);
-    report_.source = source_;
-    report_.responded = responded();
-    report_.in_sync = membership_.record().in_sync;
-    report_.epoch = membership_.record().epoch;
-    report_.consistency_point = membership_.record().mark;
-    return report_;
 }

@@ -7,15 +7,30 @@
 namespace mirror
 {
 
+struct opening_request {
+    bool force = false;
+    std::uint64_t grow_to = 0; // new length of the set, or 0 to keep its length
+    void *hint = nullptr;      // preferred address of the local copy
+    void *mapped = nullptr;    // memory of the program that is the local copy, or NULL
+    std::uint64_t mapped_length = 0;
+};
+
+// A target was lost after it had promised. The previous writer is fenced, so another attempt can only help.
+class interrupted_opening : public failure
+{
+public:
+    explicit interrupted_opening(const failure &reason) : failure(reason) {}
+};
+
 // Opening of a set for writing, which promotes this machine if another one had the set (docs/replication.md).
 class opening : private discovery
 {
 public:
-    opening(set_parts &of, comparer &with);
+    // `time_ms`: limit of the steps before the comparison.
+    opening(set_parts &of, comparer &with, int time_ms);
 
-    // Maps the local copy, or adopts `mapped`. `grow_to`: new length of the set, or 0 to keep its length.
-    rpma_mirror_recovery_report open_set(
-            void *hint, void *mapped, std::uint64_t length, bool force, std::uint64_t grow_to);
+    // Throws interrupted_opening if another attempt can succeed.
+    rpma_mirror_recovery_report open_set(const opening_request &request);
 
 private:
     bool open_local_copy();
@@ -23,12 +38,13 @@ private:
     void choose_source(bool force);
     void check_choice(const group::source_choice &choice) const;
     std::uint64_t source_length() const;
-    void map_local_copy(
-            void *hint, void *mapped, std::uint64_t length, std::uint64_t required_length, std::uint64_t max_length);
+    void map_local_copy(const opening_request &request, std::uint64_t required_length);
     void extend_local_copy(std::uint64_t length);
     void check_local_level() const;
     void grow(std::uint64_t length);
     void attach_all(const deadline &until);
+    bool is_interrupted(int code) const;
+    void take_over(const opening_request &request, std::uint64_t set_length);
     bool local_is_equal() const;
     bool fetch_from(remote_copy &source);
     void resync_copies(bool force);
@@ -36,6 +52,7 @@ private:
 
     set_parts &parts_;
     comparer &comparer_;
+    const int time_ms_;
 
     // Required targets, and the source.
     std::uint32_t needed_ = 0;

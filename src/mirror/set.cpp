@@ -2,7 +2,6 @@
 #include "set.hpp"
 
 #include "failure.hpp"
-#include "opening.hpp"
 
 #include <pthread.h>
 
@@ -46,9 +45,26 @@ bool rpma_mirror::is_inherited() const
     return fork_generation_ != fork_generation;
 }
 
-void rpma_mirror::open_set(void *hint, void *mapped, std::uint64_t length, bool force, std::uint64_t grow_to)
+std::unique_ptr<rpma_mirror> rpma_mirror::open(const settings &of, const opening_request &request)
 {
-    report_ = opening(parts, comparer_).open_set(hint, mapped, length, force, grow_to);
+    const replica::deadline until(of.open_ms);
+    auto created = std::make_unique<rpma_mirror>(of);
+    try {
+        created->open_set(request, of.open_ms);
+    } catch (const interrupted_opening &) {
+        // With less time, the second attempt would find fewer targets than the first one.
+        if (until.left_ms() < of.open_ms / 4)
+            throw;
+        created.reset();
+        created = std::make_unique<rpma_mirror>(of);
+        created->open_set(request, std::max(until.left_ms(), 1));
+    }
+    return created;
+}
+
+void rpma_mirror::open_set(const opening_request &request, int time_ms)
+{
+    report_ = opening(parts, comparer_, time_ms).open_set(request);
     watcher_.start();
     // A directory without space or permission for the socket does not prevent the program from using the set.
     guarded([&] { administration_.start(); });

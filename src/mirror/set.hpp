@@ -4,6 +4,7 @@
 #include "administration.hpp"
 #include "background.hpp"
 #include "growth.hpp"
+#include "opening.hpp"
 #include "verify.hpp"
 #include "watch.hpp"
 
@@ -24,7 +25,8 @@ struct rpma_mirror {
 public:
     explicit rpma_mirror(const mirror::settings &of);
 
-    void open_set(void *hint, void *mapped, std::uint64_t length, bool force, std::uint64_t grow_to = 0);
+    // Opens a set. If a target is lost after it has promised, opens the set once more if time is left.
+    static std::unique_ptr<rpma_mirror> open(const mirror::settings &of, const mirror::opening_request &request);
     // Makes the copies in sync equal, commits the clean record, and ends.
     void close(mirror::closing how);
 
@@ -44,6 +46,7 @@ public:
     mirror::flusher lanes;
 
 private:
+    void open_set(const mirror::opening_request &request, int time_ms);
     void compare_copies();
 
     mirror::comparer comparer_;

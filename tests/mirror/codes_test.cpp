@@ -139,18 +139,95 @@ FIXTURE_TEST(set_of<one>, an_error_of_the_device_is_no_lack_of_memory)
     assert_int_equal(map_code(cfg.get()), 0);
 }
 
-int kill_the_source(void *context, const rpma_mirror_progress *)
+// A host opens the set, and its source is killed while the local copy is compared with it.
+struct unsteady_source : two_hosts<one> {
+    bool again = false; // in each attempt
+    bool returns = true;
+    bool killed = false;
+
+    static int kill(void *context, const rpma_mirror_progress *)
+    {
+        auto *const of = static_cast<unsteady_source *>(context);
+        if (std::exchange(of->killed, !of->again))
+            return 0;
+        of->a.kill();
+        if (of->returns)
+            of->a.start();
+        return 0;
+    }
+    unsteady_source()
+    {
+        opened m(here.get());
+        m.put(0, "acknowledged");
+        m.close();
+        const rpma_mirror_resync_options options = with_progress(kill, this);
+        assert_ok(rpma_mirror_cfg_set_resync_options(there.get(), &options));
+    }
+};
+
+FIXTURE_TEST(unsteady_source, a_source_that_returns_at_once_interrupts_nothing)
 {
-    static_cast<target *>(context)->kill();
-    return 0;
+    opened m(there.get());
+    assert_true(std::string(m.address(), 12) == "acknowledged");
+    assert_int_equal(m.state().in_sync, 1 << 1 | 1 << second.copy);
+    m.close();
 }
 
-FIXTURE_TEST(two_hosts<one>, a_source_that_is_lost_interrupts_the_opening)
+FIXTURE_TEST(unsteady_source, a_source_that_is_lost_again_interrupts_the_opening)
 {
-    opened(here.get()).close();
-    const rpma_mirror_resync_options options = with_progress(kill_the_source, &a);
-    assert_ok(rpma_mirror_cfg_set_resync_options(there.get(), &options));
+    again = true;
     assert_rejected(map_code(there.get()), RPMA_MIRROR_E_INTERRUPTED, "source was lost");
+}
+
+// The local copy has no record yet, so the target might have one.
+FIXTURE_TEST(unsteady_source, a_source_that_stays_away_is_named)
+{
+    returns = false;
+    assert_rejected(map_code(there.get()), RPMA_MIRROR_E_CONNECTION, a.place());
+}
+
+// The second target was evicted before the set grew.
+struct longer_first_target : two_hosts<two> {
+    longer_first_target() : two_hosts("max-length 16M\n")
+    {
+        for (const target *const t : all())
+            t->list_part("16M");
+        opened m(here.get());
+        b.kill();
+        m.put(0, "evicted");
+        assert_ok(rpma_mirror_grow(m.get(), 2 * length));
+        m.put(2 * length - 8, "the end");
+        m.close();
+        b.start();
+        before_state = [this] { a.kill(); };
+    }
+    std::uint64_t length_of(const opened &m) const
+    {
+        std::size_t bytes = 0;
+        assert_ok(rpma_mirror_get_length(m.get(), &bytes));
+        return bytes;
+    }
+};
+
+FIXTURE_TEST(longer_first_target, a_forced_opening_selects_another_source_of_another_length)
+{
+    opened m(there.get(), RPMA_MIRROR_F_FORCE);
+    assert_int_equal(length_of(m), length);
+    assert_int_equal(m.report().source, 2);
+    m.put(0, "forced");
+    m.close();
+    assert_true(b.bytes(0, 6) == "forced");
+}
+
+FIXTURE_TEST(longer_first_target, without_force_no_shorter_copy_is_the_source)
+{
+    assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_INCOMPLETE);
+    a.start();
+    opened m(there.get());
+    assert_int_equal(length_of(m), 2 * length);
+    assert_true(std::string(m.address() + 2 * length - 8, 7) == "the end");
+    m.close();
+    assert_true(b.bytes(2 * length - 8, 7) == "the end");
 }
 
 // A failed repair leaves a local copy that is not in sync by its own state.
