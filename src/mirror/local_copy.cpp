@@ -228,15 +228,16 @@ void local_copy::make(const replica::mirror_state &first)
     }
     check_data(settings_.local_path, first.length);
     replica::mirror_file file;
-    if (const int error = file.create(settings_.state_path.c_str(), first); error != 0)
-        throw error == EEXIST
-                ? failure(RPMA_MIRROR_E_EXISTS, "local copy already exists: " + settings_.state_path, error)
-                : system_failure("cannot create " + settings_.state_path, error);
+    const std::string &path = settings_.state_path;
+    if (const int error = file.create(path.c_str(), first); error != 0)
+        throw error == EEXIST ? failure(RPMA_MIRROR_E_EXISTS, "local copy already exists: " + path, error)
+        : error == EBUSY      ? failure(RPMA_MIRROR_E_BUSY, "set in use by another process: it creates " + path, error)
+                              : system_failure("cannot create " + path, error);
     file_.emplace(std::move(file));
     try {
         make_data(first.length);
     } catch (const failure &) {
-        unlink(settings_.state_path.c_str());
+        unlink(path.c_str());
         file_.reset();
         throw;
     }

@@ -83,6 +83,30 @@ int mirror_file::lock()
     return 0;
 }
 
+// Opens and locks an empty file that no other process uses. A file with content is left from a process that died. It
+// can be the state file by another name, so it is removed, and never truncated.
+int mirror_file::lock_new(const char *path)
+{
+    for (;;) {
+        file_.reset(::open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+        if (!file_.valid())
+            return errno;
+        if (const int error = lock(); error != 0)
+            return error;
+        struct stat locked {
+        };
+        struct stat present {
+        };
+        const fd_owner named(::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+        const bool is_named = fstat(file_.get(), &locked) == 0 && fstat(named.get(), &present) == 0 &&
+                              locked.st_dev == present.st_dev && locked.st_ino == present.st_ino;
+        if (is_named && locked.st_size == 0)
+            return 0;
+        if (is_named && unlink(path) != 0)
+            return errno;
+    }
+}
+
 int mirror_file::write_slot(const mirror_state &s, const copy_stamp &stamp, std::uint64_t sequence)
 {
     std::byte bytes[slot_size]{};
@@ -105,13 +129,12 @@ int mirror_file::create(const char *path, const mirror_state &first)
     unfinished.format("%s.new", path);
     if (unfinished.view().size() == unfinished.capacity)
         return ENAMETOOLONG;
-    file_.reset(::open(unfinished.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file_.valid())
-        return errno;
-    int error = lock();
+    if (const int error = lock_new(unfinished.c_str()); error != 0) {
+        file_.reset();
+        return error;
+    }
     // Allocates both slots, so that a full disk cannot fail a later record.
-    if (error == 0)
-        error = posix_fallocate(file_.get(), 0, slots * slot_size);
+    int error = posix_fallocate(file_.get(), 0, slots * slot_size);
     if (error == 0)
         error = write_slot(first, {}, 1);
     // link() does not replace an existing file.

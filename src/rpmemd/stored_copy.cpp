@@ -49,7 +49,8 @@ void stored_copy::create(const replica::mirror_state &first)
     replica::mirror_file file;
     if (const int error = file.create(state_path_.c_str(), first); error != 0) {
         created.rollback_create();
-        throw system_failure("cannot create " + state_path_, error);
+        throw error == EBUSY ? failure(error, state_path_ + " is being created by another rpmemd")
+                             : system_failure("cannot create " + state_path_, error);
     }
     file_.emplace(std::move(file));
     pool_.emplace(std::move(created));

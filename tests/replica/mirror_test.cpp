@@ -9,11 +9,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <functional>
 #include <string>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "cmocka_headers.hpp"
@@ -27,6 +29,27 @@ extern "C" ssize_t pread(int fd, void *to, size_t size, off_t offset)
 {
     errno = EIO;
     return offset == unreadable ? -1 : syscall(SYS_pread64, fd, to, size, offset);
+}
+
+// Called once, before this process creates or removes a name.
+static std::function<void()> before_link, before_unlink;
+
+static void call_once(std::function<void()> &f)
+{
+    if (f)
+        std::exchange(f, nullptr)();
+}
+
+extern "C" int link(const char *from, const char *to) noexcept
+{
+    call_once(before_link);
+    return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+extern "C" int unlink(const char *path) noexcept
+{
+    call_once(before_unlink);
+    return unlinkat(AT_FDCWD, path, 0);
 }
 
 namespace
@@ -129,6 +152,70 @@ FIXTURE_TEST(place, a_state_survives_its_process)
         assert_int_equal(file.store(s), 0);
         assert_true(file.state() == s);
     }
+}
+
+// Runs f in another process and returns its result.
+int in_other_process(const std::function<int()> &f)
+{
+    const pid_t pid = fork();
+    if (pid == 0)
+        _exit(f());
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+struct creations : place {
+    const mirror_state first = some_state();
+
+    int create_other() const
+    {
+        return in_other_process([this] {
+            mirror_state other = first;
+            other.set.fill(std::byte{0x17});
+            return mirror_file().create(path.c_str(), other);
+        });
+    }
+    // Dies in create(), before it makes or removes a name.
+    void die(std::function<void()> &at) const
+    {
+        const auto end = [&] {
+            at = [] { _exit(0); };
+            return mirror_file().create(path.c_str(), first);
+        };
+        assert_int_equal(in_other_process(end), 0);
+    }
+    void check() const
+    {
+        assert_true(opened_file(path).state() == first);
+        assert_int_equal(access((path + ".new").c_str(), F_OK), -1);
+    }
+};
+
+FIXTURE_TEST(creations, two_processes_create_one_state)
+{
+    int other = 0, later = 0;
+    before_link = [&] { other = create_other(); };
+    before_unlink = [&] { later = create_other(); };
+    assert_int_equal(mirror_file().create(path.c_str(), first), 0);
+    assert_int_equal(other, EBUSY);
+    assert_int_equal(later, EBUSY);
+    check();
+}
+
+FIXTURE_TEST(creations, a_process_that_died_before_the_name_leaves_nothing)
+{
+    die(before_link);
+    assert_int_equal(access((path + ".new").c_str(), F_OK), 0);
+    assert_int_equal(mirror_file().create(path.c_str(), first), 0);
+    check();
+}
+
+FIXTURE_TEST(creations, a_process_that_died_with_both_names_leaves_the_state)
+{
+    die(before_unlink);
+    assert_int_equal(create_other(), EEXIST);
+    check();
 }
 
 // Otherwise a disk that is full later fails the first record in the second slot.
