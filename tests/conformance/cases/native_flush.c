@@ -62,16 +62,3 @@ CASE(native_flushes_reach_no_more_than_a_region_is_registered_for)
     assert_int_equal(both & RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY, visible);
     assert_int_equal(type_of(peer, RPMA_MR_USAGE_WRITE_DST), 0);
 }
-
-CASE(null_is_refused_and_changes_nothing)
-{
-    bool native = true;
-    int type = 77;
-    struct pair pair = connect_pair();
-    assert_rpma(get_native(NULL, &native), RPMA_E_INVAL);
-    assert_rpma(get_native(pair.client.conn, NULL), RPMA_E_INVAL);
-    assert_rpma(get_type(NULL, &type), RPMA_E_INVAL);
-    assert_rpma(get_type(pair.client.memory.mr, NULL), RPMA_E_INVAL);
-    assert_true(native);
-    assert_int_equal(type, 77);
-}
