@@ -10,13 +10,13 @@ ENDLESS = ("7", "1000000", "20000")
 
 
 class GamesTest(support.ExamplesTest):
-    def play(self, server: str, client: str, rounds: int, *server_operands: str) -> None:
+    def play(self, server: str, client: str, rounds: int, *server_operands: str, seed: int = 7) -> None:
         """Checks that each number is answered with the next one, on both sides and in order."""
         with self.subTest(server=server, client=client, rounds=rounds, operands=server_operands):
-            outcome = support.pair(server, client, server_operands, ("7", str(rounds)))
+            outcome = support.pair(server, client, server_operands, (str(seed), str(rounds)))
             self.assert_success(outcome)
             count = rounds if client in ("08srq", "13") else rounds - 1
-            numbers = range(7, 7 + count)
+            numbers = range(seed, seed + count)
             expected = [line for n in numbers for line in (f"Value sent: {n}", f"Value received: {n + 1}")]
             self.assertEqual(expected, outcome.client.stdout.splitlines())
             if server != "13":
@@ -31,8 +31,11 @@ class GamesTest(support.ExamplesTest):
         self.play("13", "13", 100, "1")
 
     def test_game_of_one_round(self) -> None:
-        for number in ("08srq", "12", "12scch"):
-            self.play(number, number, 1)
+        for number in ("08", "08srq", "12", "12scch"):
+            self.play(number, number, 1, seed=0)
+
+    def test_game_up_to_the_largest_number(self) -> None:
+        self.play("08", "08", 50, seed=2**64 - 60)
 
     def test_variants_play_with_each_other(self) -> None:
         for server, client in (("08", "12"), ("12", "12scch"), ("12scch", "08")):
