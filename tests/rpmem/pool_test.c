@@ -234,6 +234,17 @@ TEST(pages_are_there_before_they_are_written)
     assert_int_equal(rpmem_close(pool), 0);
 }
 
+/* RPMEM_MAX_NLANES is no number. */
+TEST(an_invalid_number_of_lanes_is_ignored)
+{
+    unsigned lanes = 1000;
+    assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);
+    RPMEMpool *const pool = must(rpmem_create("host", "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
+    assert_int_equal(lanes, 64);
+    assert_int_equal(rpmem_persist(pool, HEADER_SIZE, 64, 63, 0), 0);
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
 TEST(levels_are_enforced)
 {
     assert_int_equal(rpmem_remove("host", "pool.set", RPMEM_REMOVE_FORCE), 0);

@@ -53,6 +53,14 @@ class Report(unittest.TestCase):
         self.assertNotIn("rpmem-doctor", result.stderr)
         self.assertIn("open", self.create().stdout)
 
+    def test_each_process_has_a_log_of_its_own(self):
+        for _ in range(2):
+            self.create(name="none.set", RPMEM_LOG_LEVEL="1", RPMEM_LOG_FILE=f"{self.place}/log-of-")
+        logs = list(self.place.glob("log-of-*"))
+        self.assertEqual(len(logs), 2)
+        for log in logs:
+            self.assertTrue(log.read_text().startswith(f"librpmem[{log.name.removeprefix('log-of-')}]: "), log)
+
     def test_how_the_daemon_ended_is_reported(self):
         self.reported(r"rpmemd was killed by signal 11 \(Segmentation fault\)", "kill -SEGV $$")
         self.reported("rpmemd ended with exit status 3", "exit 3")

@@ -4,7 +4,7 @@
 # its own, which is removed afterwards. The daemon writes its process id to the file `pid` there. Variables:
 # RPMEM_TEST_PLACE is the place of the directory (default: in memory), RPMEM_TEST_BEFORE the commands of the shell
 # before it starts the daemon, RPMEM_TEST_OPTIONS the daemon's options, RPMEM_TEST_OPERANDS the operands of the test,
-# RPMEM_TEST_LOG the name of the library's log, and RPMEM_TEST_PRELOAD the libraries that are preloaded into both.
+# and RPMEM_TEST_PRELOAD the libraries that are preloaded into both.
 set -u
 rpmemd=$1 test=$2
 shift 2
@@ -17,7 +17,7 @@ printf 'PMEMPOOLSET\nOPTION NOHDRS\n16M %s/plain.part\n' "$RPMEM_TEST_DIR" >"$RP
 echo nothing >"$RPMEM_TEST_DIR/broken.set"
 daemon="exec '$rpmemd' --max-sessions 1000 --poolset-dir $RPMEM_TEST_DIR --log-file $RPMEM_TEST_DIR/log ${RPMEM_TEST_OPTIONS:-}"
 [ -n "${RPMEM_CMD-}" ] || export RPMEM_CMD="echo \$\$ >$RPMEM_TEST_DIR/pid; ${RPMEM_TEST_BEFORE:+$RPMEM_TEST_BEFORE;} $daemon"
-export RPMEM_TRANSPORT=exec RPMEM_LOG_LEVEL=3 RPMEM_LOG_FILE="$RPMEM_TEST_DIR/${RPMEM_TEST_LOG:-library.log}"
+export RPMEM_TRANSPORT=exec RPMEM_LOG_LEVEL=3 RPMEM_LOG_FILE="$RPMEM_TEST_DIR/library.log"
 export FAILING_MSYNC_FILE="$RPMEM_TEST_DIR/fail"
 export RPMEM_STATE_FILE="$RPMEM_TEST_DIR/lost"
 if [ -n "${RPMEM_TEST_PRELOAD-}" ]; then # through a link, because a blank ends a path there
