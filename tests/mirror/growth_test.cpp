@@ -250,13 +250,8 @@ TEST(a_copy_of_anonymous_memory_grows)
 }
 
 // A copy that is not in sync grows when it is resynchronized: in the epoch in which it was in sync, and in a later one.
-TEST(a_copy_that_was_evicted_grows_later)
+FIXTURE_TEST(open_growable<two>, a_copy_that_was_evicted_grows_later)
 {
-    const target a;
-    target b;
-    const host h;
-    const cfg_ptr cfg = new_set(h, {&a, &b});
-    opened m(cfg.get());
     b.kill();
     m.put(0, "before");
     assert_int_equal(m.expect(RPMA_MIRROR_EVENT_EVICTED).copy, 2);
@@ -304,12 +299,9 @@ FIXTURE_TEST(growable<one>, a_file_that_is_replaced_before_and_after_the_growth_
 }
 
 // A target that was removed, or whose addition was interrupted, has a copy with the length of that time.
-TEST(a_copy_that_was_created_before_the_growth_is_added)
+FIXTURE_TEST(open_growable<one>, a_copy_that_was_created_before_the_growth_is_added)
 {
-    const target a, b, c;
-    const host h;
-    const cfg_ptr cfg = new_set(h, {&a});
-    opened m(cfg.get());
+    const target b, c;
     assert_ok(rpma_mirror_add_target(m.get(), 2, b.place().c_str(), "set", nullptr));
     assert_ok(rpma_mirror_remove_target(m.get(), 2));
     b.list_part("24M");
@@ -322,30 +314,6 @@ TEST(a_copy_that_was_created_before_the_growth_is_added)
     assert_ok(rpma_mirror_add_target(m.get(), 3, c.place().c_str(), "set", nullptr));
     check_equal(m, h, {&a, &b, &c});
     m.close();
-}
-
-// The target does not extend its parts in time. The set keeps its length, and the program continues.
-TEST(a_target_is_stopped)
-{
-    const target a;
-    target b;
-    const host h;
-    const cfg_ptr cfg = new_set(h, {&a, &b}, growing + "timeouts 2000 4000\n");
-    opened m(cfg.get());
-    m.put(0, "text");
-    b.stop();
-    const int code = rpma_mirror_grow(m.get(), 2 * length);
-    assert_true(code == RPMA_MIRROR_E_TIMEOUT || code == RPMA_MIRROR_E_CONNECTION);
-    assert_int_equal(length_of(m), length);
-    assert_int_equal(std::filesystem::file_size(h.where.path + "/home"), length);
-    m.put(0, "next");
-    b.resume();
-    const unsigned in_sync = m.state().in_sync;
-    assert_int_equal(in_sync, uses_tcp() ? 3 : 7);
-    assert_ok(rpma_mirror_grow(m.get(), 2 * length));
-    m.put(length - 2, "grown");
-    assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
-    close_and_check(m, cfg.get(), h, {&a, &b});
 }
 
 // The daemon reads the rights of clients again. Its session with the program continues.
@@ -381,9 +349,10 @@ void grow_until_killed(const rpma_mirror_cfg *cfg, growth_facts &facts)
                 facts.ended_with = code;
     });
     for (std::uint64_t next = length + 65536; next <= max_length; next += 65536) {
-        const int code = rpma_mirror_grow(m.get(), next);
+        if (rpma_mirror_grow(m.get(), next) != 0)
+            break;
         std::memcpy(m.address() + next - sizeof(next), &next, sizeof(next));
-        if (code != 0 || m.flush(next - sizeof(next), sizeof(next), 0, 1) != 0)
+        if (m.flush(next - sizeof(next), sizeof(next), 0, 1) != 0)
             break;
         facts.length = next;
     }
@@ -450,13 +419,8 @@ TEST(a_writer_is_killed_at_any_moment)
 }
 
 // A target is killed, or stopped until it is evicted, at any moment. The growth fails without effect or succeeds.
-TEST(a_target_fails_at_any_moment)
+FIXTURE_TEST(open_growable<two>, a_target_fails_at_any_moment, growing + "timeouts 3000 6000\n")
 {
-    const target a;
-    target b;
-    const host h;
-    const cfg_ptr cfg = new_set(h, {&a, &b}, growing + "timeouts 3000 6000\n");
-    opened m(cfg.get());
     std::mt19937_64 random(number_from("MIRROR_KILL_SEED", 1));
     flushing_threads threads(m);
     const std::uint64_t count = number_from("MIRROR_KILL_ROUNDS", 8);
@@ -470,7 +434,9 @@ TEST(a_target_fails_at_any_moment)
         const std::uint64_t before = length_of(m), next = before + 4096;
         const int code = rpma_mirror_grow(m.get(), next);
         fault.join();
+        assert_true(code == 0 || code == RPMA_MIRROR_E_TIMEOUT || code == RPMA_MIRROR_E_CONNECTION);
         assert_int_equal(length_of(m), code == 0 ? next : before);
+        assert_int_equal(fs::file_size(h.where.path + "/home"), length_of(m));
         threads.used = length_of(m);
         threads.wait_for_flushes();
         assert_int_equal(threads.code, 0);
