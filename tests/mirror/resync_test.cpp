@@ -3,8 +3,6 @@
 #include "fixture.hpp"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -153,7 +151,7 @@ void lose_a_target_in_the_middle(bool stopped)
         std::vector<const target *> all;
         const std::uint64_t long_set = 24 * megabyte;
         for (const target &t : targets) {
-            t.where().write("set", "PMEMPOOLSET\nOPTION NOHDRS\n24M " + t.where().path + "/part\n");
+            t.list_part("24M");
             all.push_back(&t);
         }
         target &lost = targets.back();
@@ -314,62 +312,6 @@ FIXTURE_TEST(open_set<two>, a_set_is_closed_during_a_background_resync, "backgro
     m.put(0, "missed");
     b.start();
     m.expect(RPMA_MIRROR_EVENT_RESYNC_STARTED);
-    m.close();
-}
-
-FIXTURE_TEST(two_hosts<three>, a_background_resync_meets_an_eviction_and_a_promotion,
-        "timeouts 2000 10000\nbackground-resync on 256K\n")
-{
-    const opened m(here.get());
-    b.kill();
-    m.put(0, "missed by b");
-    b.start();
-    m.expect(RPMA_MIRROR_EVENT_RESYNC_STARTED);
-    a.kill();
-    m.put(megabyte, "missed by a");
-    assert_int_equal(m.state().in_sync, 1 | 1 << 3);
-    a.start();
-    {
-        const opened next(there.get());
-        assert_true(std::string(next.address(), 11) == "missed by b");
-        assert_true(std::string(next.address() + megabyte, 11) == "missed by a");
-        next.put(2 * megabyte, "the next writer");
-    }
-    assert_int_equal(m.flush(0, 8), RPMA_MIRROR_E_FENCED);
-    assert_true(c.bytes(2 * megabyte, 15) == "the next writer");
-}
-
-FIXTURE_TEST(open_set<two>, a_target_that_flaps_loses_nothing, "lanes 2\nbackground-resync on 32M\n")
-{
-    std::atomic<bool> ended = false;
-    const auto write = [&](unsigned lane) {
-        for (std::uint64_t number = 1; !ended; ++number) {
-            const std::uint64_t at = (number * 2 + lane) * 4160 % (length - 64) / 64 * 64;
-            memcpy(m.address() + at, &number, sizeof(number));
-            if (m.flush(at, sizeof(number), 0, lane) != 0)
-                return false;
-            if (const timespec pause{0, 100'000}; number % 8 == 0)
-                nanosleep(&pause, nullptr);
-        }
-        return true;
-    };
-    std::array<bool, 2> good{};
-    std::thread first([&] { good[0] = write(0); }), second([&] { good[1] = write(1); });
-    for (const unsigned delay_ms : {0U, 60U, 900U}) {
-        b.kill();
-        while ((m.state().in_sync & 4) != 0)
-            usleep(1000);
-        b.start();
-        m.expect(RPMA_MIRROR_EVENT_RESYNC_STARTED);
-        usleep(delay_ms * 1000);
-    }
-    while (m.state().in_sync != 7)
-        usleep(1000);
-    ended = true;
-    first.join();
-    second.join();
-    assert_true(good[0] && good[1]);
-    assert_true(b.bytes(0, length) == std::string(m.address(), length));
     m.close();
 }
 
