@@ -3,9 +3,7 @@
 
 #include <csignal>
 #include <list>
-#include <new>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,14 +20,6 @@ struct behavior {
     unsigned answers; // number of responses before the fault
     std::atomic<bool> *struck;
 };
-
-std::atomic<bool> *shared_flag()
-{
-    void *const memory =
-            mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(memory != MAP_FAILED);
-    return new (memory) std::atomic<bool>(false);
-}
 
 struct passage {
     int client, server;
@@ -90,7 +80,7 @@ bool pass(passage &p, const pollfd &from_client, const pollfd &from_server, cons
 
 } // namespace
 
-faulty_port::faulty_port(fault kind, unsigned answers, const target &of) : struck_(shared_flag())
+faulty_port::faulty_port(fault kind, unsigned answers, const target &of)
 {
     const std::string real = of.place();
     listener_ = bind_free_port(port_);
@@ -105,7 +95,8 @@ faulty_port::faulty_port(fault kind, unsigned answers, const target &of) : struc
     }
     process_ = fork_child();
     if (process_ == 0)
-        serve(listener_, {kind, answers, struck_}, static_cast<unsigned>(std::stoul(real.substr(real.rfind(':') + 1))));
+        serve(listener_, {kind, answers, &*struck_},
+                static_cast<unsigned>(std::stoul(real.substr(real.rfind(':') + 1))));
 }
 
 faulty_port::~faulty_port()
@@ -117,5 +108,4 @@ faulty_port::~faulty_port()
     for (const int fd : waiting_)
         close(fd);
     close(listener_);
-    munmap(struck_, sizeof(*struck_));
 }

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "fixture.hpp"
+#include "shared_object.hpp"
 
 // Faults of the control connection to a target.
 enum class fault {
@@ -36,5 +37,5 @@ private:
     std::vector<int> waiting_; // connections that fill the listener's queue
     unsigned port_ = 0;
     pid_t process_ = -1;
-    std::atomic<bool> *const struck_; // shared with the process
+    const shared_object<std::atomic<bool>> struck_;
 };
