@@ -57,7 +57,7 @@ replica::response daemon_process::ask(replica::request request)
 
 void daemon_process::send(std::string_view bytes) const
 {
-    assert_int_equal(write(channel_, bytes.data(), bytes.size()), bytes.size());
+    assert_int_equal(::send(channel_, bytes.data(), bytes.size(), MSG_NOSIGNAL), bytes.size());
 }
 
 replica::request pool_request(bool create, const std::string &set, std::uint64_t size, std::uint32_t lanes)

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "child_process.hpp"
@@ -13,25 +12,6 @@
 #include "stream.hpp"
 
 // Client side of the daemon, for tests. Failures end the test.
-
-// Programs that start during its lifetime load the library first, through a link in `directory`, because LD_PRELOAD
-// cannot contain a path with a blank.
-class preloaded
-{
-public:
-    preloaded(const std::string &directory, const char *library) : before_(getenv("LD_PRELOAD"))
-    {
-        const std::string link = directory + "/preload.so";
-        std::filesystem::create_symlink(library, link);
-        setenv("LD_PRELOAD", (link + ":" + before_).c_str(), 1);
-    }
-    ~preloaded() { setenv("LD_PRELOAD", before_.c_str(), 1); }
-    preloaded(const preloaded &) = delete;
-    preloaded &operator=(const preloaded &) = delete;
-
-private:
-    const std::string before_;
-};
 
 // A daemon, and a control channel to it.
 class daemon_process

@@ -3,6 +3,7 @@
 // daemon. Runs on softrdma, like the daemon.
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <optional>
 #include <poll.h>
@@ -29,6 +30,34 @@ struct with_copy : running_daemon {
 // Its writer has the promise of the first epoch.
 struct with_promise : with_copy {
     with_promise() { w.prepare(first); }
+};
+
+// The daemon and the writer can be restarted.
+struct restartable {
+    restartable()
+    {
+        restart();
+        w->create();
+        w->prepare(first);
+        w->commit(first, 1);
+    }
+    // The new file has the same content.
+    void replace_part() const
+    {
+        const std::string part = at.path + "/p0";
+        std::filesystem::copy_file(part, part + ".backup");
+        std::filesystem::rename(part + ".backup", part);
+    }
+    void restart()
+    {
+        w.reset();
+        daemon.reset();
+        daemon.emplace(at);
+        w.emplace(*daemon);
+    }
+    const place at;
+    std::optional<standing_daemon> daemon;
+    std::optional<writer> w;
 };
 
 // Connects the first lane of a session.
@@ -71,17 +100,13 @@ FIXTURE_TEST(running_daemon, names_without_a_set_file_take_no_capacity)
     assert_int_equal(status_of(w.create()), status::success);
 }
 
-TEST(all_names_of_a_set_file_are_one_set)
+FIXTURE_TEST(restartable, all_names_of_a_set_file_are_one_set)
 {
-    const place at;
-    std::optional<standing_daemon> daemon(at);
-    writer(*daemon).create();
-    daemon.emplace(at); // has not used the set yet
-    writer w(*daemon);
-    replica::request other = w.about(kind::kPrepare, first);
+    restart(); // the daemon has not used the set yet
+    replica::request other = w->about(kind::kPrepare, second);
     other.set_set_name(".//a.set");
-    assert_int_equal(status_of(w.ask(other)), status::success);
-    assert_true(state_of(w.state()).promised == first);
+    assert_int_equal(status_of(w->ask(other)), status::success);
+    assert_true(state_of(w->state()).promised == second);
 }
 
 FIXTURE_TEST(with_copy, flushed_data_is_in_the_part)
@@ -225,61 +250,41 @@ std::uint64_t store_cursor(writer &w)
     return w.ask(writer::cursor_at(4 << 20, first)).state().cursor();
 }
 
-TEST(a_cursor_is_of_one_epoch_and_one_daemon)
+FIXTURE_TEST(restartable, a_cursor_is_of_one_epoch_and_one_daemon)
 {
-    const place at;
-    {
-        const standing_daemon daemon(at);
-        writer w(daemon);
-        w.create();
-        w.prepare(first);
-        assert_int_equal(store_cursor(w), 4 << 20);
-        w.prepare(first);
-        assert_int_equal(w.state().state().cursor(), 4 << 20);
-    }
-    const standing_daemon daemon(at);
-    writer w(daemon);
-    w.prepare(first);
-    assert_int_equal(w.state().state().cursor(), 0);
-    assert_int_equal(store_cursor(w), 4 << 20);
-    w.prepare(second);
-    assert_int_equal(w.state().state().cursor(), 0);
-    assert_int_equal(status_of(w.ask(writer::cursor_at(0, first))), status::fenced);
+    assert_int_equal(store_cursor(*w), 4 << 20);
+    w->prepare(first);
+    assert_int_equal(w->state().state().cursor(), 4 << 20);
+    restart();
+    w->prepare(first);
+    assert_int_equal(w->state().state().cursor(), 0);
+    assert_int_equal(store_cursor(*w), 4 << 20);
+    w->prepare(second);
+    assert_int_equal(w->state().state().cursor(), 0);
+    assert_int_equal(status_of(w->ask(writer::cursor_at(0, first))), status::fenced);
 }
 
 // The bit of the copy stays removed until the next record, because the record might not be the newest one.
-TEST(replaced_parts_are_reported_until_a_resync)
+FIXTURE_TEST(restartable, replaced_parts_are_reported_until_a_resync)
 {
-    const place at;
-    const std::string part = at.path + "/p0";
-    std::optional<standing_daemon> daemon(std::in_place, at);
-    std::optional<writer> w(std::in_place, *daemon);
-    w->create();
-    w->prepare(first);
-    w->commit(first, 1);
     std::uint64_t epoch = first.epoch;
-    const auto restart = [&](bool replaces) {
-        w.reset();
-        daemon.reset();
-        if (replaces) {
-            std::filesystem::copy_file(part, part + ".backup");
-            std::filesystem::rename(part + ".backup", part);
-        }
-        daemon.emplace(at);
-        w.emplace(*daemon);
+    const auto restart_with = [&](bool replaces) {
+        if (replaces)
+            replace_part();
+        restart();
         ++epoch;
         return state_of(w->ask(w->about(kind::kPrepare, {epoch, epoch})));
     };
-    assert_false(has_changed_parts(restart(false)));
+    assert_false(has_changed_parts(restart_with(false)));
     for (int times = 0; times < 2; ++times) {
-        assert_true(has_changed_parts(restart(true)));
-        assert_true(has_changed_parts(restart(false)));
+        assert_true(has_changed_parts(restart_with(true)));
+        assert_true(has_changed_parts(restart_with(false)));
         assert_int_equal(status_of(w->attach({epoch, epoch})), status::success);
         for (const std::uint64_t offset : {length / 2, length}) {
             const replica::mirror_state s = state_of(w->ask(writer::cursor_at(offset, {epoch, epoch})));
             assert_true(s.committed.in_sync == 1 && has_changed_parts(s) == (offset != length));
         }
-        assert_false(has_changed_parts(restart(false)));
+        assert_false(has_changed_parts(restart_with(false)));
     }
     assert_int_equal(w->commit({epoch, epoch}, 1), status::success);
     const replica::mirror_state s = state_of(w->state());
@@ -602,14 +607,8 @@ FIXTURE_TEST(with_promise, a_reader_cannot_write)
     assert_int_equal(reader.commit({}, 1), status::fenced);
 }
 
-TEST(only_the_writer_changes_the_length)
+FIXTURE_TEST(restartable, only_the_writer_changes_the_length)
 {
-    const place at;
-    std::optional<standing_daemon> daemon(std::in_place, at);
-    std::optional<writer> w(std::in_place, *daemon);
-    w->create();
-    w->prepare(first);
-    w->commit(first, 1);
     const replica::wire::region region = w->attach(first).region();
     const auto code_of = [&](std::uint64_t bytes, bool reserve, const mirror_promise &p) {
         return status_of(w->ask(writer::resize_to(bytes, reserve, p)));
@@ -632,10 +631,7 @@ TEST(only_the_writer_changes_the_length)
     const std::string part = at.read("p0");
     assert_true(part.substr(length - 4, 4) == "last" && part.find_first_not_of('\0', length) == std::string::npos);
     // The parts count as unchanged. A copy that shrinks keeps them, and growth clears the bytes.
-    w.reset();
-    daemon.reset();
-    daemon.emplace(at);
-    w.emplace(*daemon);
+    restart();
     assert_false(has_changed_parts(state_of(w->ask(writer::about(kind::kPrepare, second)))));
     assert_int_equal(code_of(length - 4096, false, second), status::success);
     assert_true(at.read("p0").size() == 2 * length && w->state().state().length() == length - 4096);
@@ -643,24 +639,42 @@ TEST(only_the_writer_changes_the_length)
     assert_int_equal(at.read("p0").find_first_not_of('\0'), std::string::npos);
 }
 
-void wait_for(const std::string &file)
-{
-    for (int i = 0; i < limit_ms && !std::filesystem::exists(file); ++i)
-        usleep(1000);
-    assert_true(std::filesystem::exists(file));
-}
+// Daemons that start during its lifetime have a disk that can be stopped.
+struct stopped_disk {
+    stopped_disk()
+    {
+        // LD_PRELOAD cannot contain a path with a blank.
+        std::filesystem::create_symlink(getenv("STOPPED_DISK"), files.path + "/preload.so");
+        setenv("LD_PRELOAD", (files.path + "/preload.so:" + before).c_str(), 1);
+        setenv("STOPPED_DISK_FILE", stopped.c_str(), 1);
+    }
+    ~stopped_disk() { setenv("LD_PRELOAD", before.c_str(), 1); }
 
-TEST(requests_are_served_while_a_stopped_disk_extends_parts)
+    // Stops the disk during the call, and calls f when the call has reached it.
+    void stop_during(const std::function<void()> &call, const std::function<void()> &f) const
+    {
+        files.write("stopped", "");
+        {
+            const std::jthread calling(call);
+            for (int i = 0; i < limit_ms && !files.has("stopped.reached"); ++i)
+                usleep(1000);
+            assert_true(files.has("stopped.reached"));
+            f();
+            std::filesystem::remove(stopped);
+        }
+        std::filesystem::remove(stopped + ".reached");
+    }
+
+    const scratch files;
+    const std::string stopped = files.path + "/stopped", before = getenv("LD_PRELOAD");
+};
+template<class Daemon>
+struct on_stopped_disk : stopped_disk, Daemon {
+};
+
+FIXTURE_TEST(on_stopped_disk<restartable>, requests_are_served_while_a_stopped_disk_extends_parts)
 {
-    const place at;
-    const std::string stopped = at.path + "/stopped", reached = stopped + ".reached";
-    setenv("STOPPED_DISK_FILE", stopped.c_str(), 1);
-    const preloaded stopping(at.path, getenv("STOPPED_DISK"));
-    std::optional<standing_daemon> daemon(std::in_place, at);
-    std::optional<writer> w(std::in_place, *daemon), other(std::in_place, *daemon), third(std::in_place, *daemon);
-    w->create();
-    w->prepare(first);
-    w->commit(first, 1);
+    std::optional<writer> other(std::in_place, *daemon), third(std::in_place, *daemon);
     const replica::wire::region region = w->attach(first).region();
     std::future<status> waiting;
     // Calls f while the first writer lets the copy grow, and returns the result of the growth.
@@ -668,13 +682,7 @@ TEST(requests_are_served_while_a_stopped_disk_extends_parts)
         at.write("a.set", "PMEMPOOLSET\nOPTION NOHDRS\n" + std::to_string(bytes >> 20) + "M @p0\n");
         at.write("stopped", "");
         status result{};
-        {
-            const std::jthread growing([&] { result = status_of(w->ask(writer::resize_to(bytes, false, first))); });
-            wait_for(reached);
-            f();
-            std::filesystem::remove(stopped);
-        }
-        std::filesystem::remove(reached);
+        stop_during([&] { result = status_of(w->ask(writer::resize_to(bytes, false, first))); }, f);
         return result;
     };
     const auto use_copy = [&] {
@@ -699,35 +707,22 @@ TEST(requests_are_served_while_a_stopped_disk_extends_parts)
     assert_int_equal(status_of(other->ask(writer::resize_to(3 * length, false, second))), status::success);
     assert_int_equal(other->commit(second, 2, 0, true), status::success);
     // The parts have the stamp of the record.
-    const auto restart = [&](std::uint64_t epoch) {
-        w.reset(), other.reset(), third.reset();
-        daemon.reset();
-        daemon.emplace(at);
-        w.emplace(*daemon);
+    const auto restart_with = [&](std::uint64_t epoch) {
+        other.reset(), third.reset();
+        restart();
         return has_changed_parts(state_of(w->ask(writer::about(kind::kPrepare, {epoch, epoch}))));
     };
-    assert_false(restart(3));
-    std::filesystem::copy_file(at.path + "/p0", at.path + "/copy");
-    std::filesystem::rename(at.path + "/copy", at.path + "/p0");
-    assert_true(restart(4));
+    assert_false(restart_with(3));
+    replace_part();
+    assert_true(restart_with(4));
 }
 
-TEST(a_request_that_hangs_holds_no_other_session)
+FIXTURE_TEST(on_stopped_disk<running_daemon>, a_request_that_hangs_holds_no_other_session)
 {
-    const place at;
-    const std::string stopped = at.path + "/stopped";
-    setenv("STOPPED_DISK_FILE", stopped.c_str(), 1);
-    const preloaded stopping(at.path, getenv("STOPPED_DISK"));
-    standing_daemon daemon(at);
     writer w(daemon), other(daemon);
     status created{};
-    at.write("stopped", "");
-    {
-        const std::jthread creating([&] { created = status_of(w.create()); });
-        wait_for(stopped + ".reached");
-        assert_int_equal(status_of(other.state()), status::busy);
-        std::filesystem::remove(stopped);
-    }
+    stop_during([&] { created = status_of(w.create()); },
+            [&] { assert_int_equal(status_of(other.state()), status::busy); });
     assert_int_equal(created, status::success);
     assert_int_equal(status_of(other.state()), status::success);
 }

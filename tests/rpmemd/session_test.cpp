@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs on softrdma, as does the daemon.
-#include <csignal>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 #include "client.hpp"
@@ -21,6 +21,13 @@ replica::request keep_alive()
 {
     replica::request r;
     r.mutable_keep_alive();
+    return r;
+}
+
+replica::request close_request(bool removes = false)
+{
+    replica::request r;
+    r.mutable_close()->set_remove(removes);
     return r;
 }
 
@@ -70,9 +77,7 @@ TEST(a_session_goes_from_greeting_to_close)
         assert_int_equal(second.request(lane_request_kind::flush, {{4096, 8}}), 0);
     }
     assert_int_equal(status_of(daemon.ask(keep_alive())), status::success); // it is alive
-    replica::request close;
-    close.mutable_close();
-    assert_int_equal(status_of(daemon.ask(close)), status::success);
+    assert_int_equal(status_of(daemon.ask(close_request())), status::success);
     assert_int_equal(daemon.exit_status(), 0);
     assert_string_equal(at.read("p0").substr(8 * mib - 4).c_str(), "left");
     assert_string_equal(at.read("p1").substr(4096, 5).c_str(), "right");
@@ -171,23 +176,20 @@ TEST(a_promise_fences_clients_of_lower_epochs)
     assert_int_equal(promised.state().committed().epoch(), 1);
     assert_int_equal(status_of(older.ask(commit_request({1, 2, 7}))), status::fenced);
     assert_int_equal(status_of(older.ask(prepare_request({2, 7}))), status::fenced);
-    replica::request close;
-    close.mutable_close();
-    assert_int_equal(status_of(older.ask(close)), status::success);
+    assert_int_equal(status_of(older.ask(close_request())), status::success);
     assert_int_equal(status_of(newer.ask(commit_request({2, 1, 9}))), status::bad_config); // it has no pool open
     assert_int_equal(status_of(newer.ask(open)), status::success);
     assert_int_equal(status_of(newer.ask(commit_request({2, 1, 9}))), status::success);
     // A client of an earlier version requests no promise.
     assert_int_equal(status_of(newer.ask(commit_request({3, 1, 0}))), status::success);
     assert_int_equal(status_of(newer.ask(commit_request({2, 2, 9}))), status::fenced);
-    newer.ask(close);
+    newer.ask(close_request());
 }
 
 // Like a daemon that was stopped while it stored the record.
-TEST(a_locked_record_can_be_read)
+FIXTURE_TEST(greeted_daemon, a_locked_record_can_be_read)
 {
-    const place at;
-    greeted_process daemon(at), other(at);
+    greeted_process other(at);
     assert_int_equal(status_of(daemon.ask(pool_request(true, "a.set", 8 * mib))), status::success);
     assert_int_equal(status_of(daemon.ask(commit_request({1, 1, 7}))), status::success);
     const replica::fd_owner record(open((at.path + "/a.set.record").c_str(), O_RDWR | O_CLOEXEC));
@@ -234,9 +236,7 @@ TEST(an_unused_pool_is_removed_with_its_client)
         greeted_process daemon(at);
         const replica::response created = daemon.ask(pool_request(true, "a.set", 8 * mib));
         const test_lane lane(created.region(), 0);
-        replica::request close;
-        close.mutable_close()->set_remove(true);
-        assert_int_equal(status_of(daemon.ask(close)), status::success);
+        assert_int_equal(status_of(daemon.ask(close_request(true))), status::success);
         assert_int_equal(daemon.exit_status(), 0);
     }
     assert_true(at.is_empty());
@@ -402,10 +402,78 @@ TEST(methods_and_levels_are_reported)
     }
 }
 
-} // namespace
+// A session whose client disappeared without closing its connection, as after a network failure, and the next session
+// of this client.
+constexpr std::uint32_t keep_alive_ms = 100;
 
-int main()
+replica::request request_of(bool create, std::uint32_t promised_ms)
 {
-    (void)std::signal(SIGPIPE, SIG_IGN);
-    return run_registered_tests();
+    replica::request r = pool_request(create, "a.set", 8 * mib);
+    (create ? r.mutable_create() : r.mutable_open())->set_keep_alive_ms(promised_ms);
+    return r;
 }
+
+replica::wire::region begin(greeted_process &daemon, bool create, std::uint32_t promised_ms)
+{
+    const replica::response a = daemon.ask(request_of(create, promised_ms));
+    assert_int_equal(status_of(a), replica::status::success);
+    return a.region();
+}
+
+replica::status try_to_open(const place &at)
+{
+    greeted_process next(at);
+    return status_of(next.ask(request_of(false, 0)));
+}
+
+FIXTURE_TEST(greeted_daemon, the_next_session_of_a_client_that_is_gone_takes_over)
+{
+    greeted_process next(at);
+    test_lane lane(begin(daemon, true, keep_alive_ms), 0);
+    lane.write(4096, "before");
+    assert_int_equal(lane.flush(4096, 6), 0);
+    const replica::wire::region second = begin(next, false, keep_alive_ms);
+    assert_int_equal(daemon.exit_status(), 1);
+    // No data of the first session arrives after that.
+    assert_false(lane.try_write(4096, "behind"));
+    const test_lane own(second, 0);
+    assert_string_equal(at.read("p0").substr(4096, 6).c_str(), "before");
+}
+
+FIXTURE_TEST(greeted_daemon, so_does_a_creation_after_one_that_was_cut)
+{
+    greeted_process next(at);
+    begin(daemon, true, keep_alive_ms);
+    const test_lane lane(begin(next, true, keep_alive_ms), 0);
+    assert_int_equal(daemon.exit_status(), 1);
+    assert_true(lane.is_connected() && at.has("p0"));
+}
+
+FIXTURE_TEST(greeted_daemon, a_client_that_lives_stays)
+{
+    const test_lane lane(begin(daemon, true, keep_alive_ms), 0);
+    const std::jthread client([this](const std::stop_token &stop) {
+        while (!stop.stop_requested()) {
+            daemon.ask({});
+            usleep(keep_alive_ms * 1000 / 4);
+        }
+    });
+    assert_int_equal(try_to_open(at), replica::status::busy);
+}
+
+FIXTURE_TEST(greeted_daemon, a_client_elsewhere_takes_nothing)
+{
+    const test_lane lane(begin(daemon, true, keep_alive_ms), 0);
+    setenv("SSH_CONNECTION", "192.0.2.7 50000 127.0.0.1 22", 1);
+    const replica::status found = try_to_open(at);
+    unsetenv("SSH_CONNECTION");
+    assert_int_equal(found, replica::status::busy);
+}
+
+FIXTURE_TEST(greeted_daemon, a_client_that_promised_nothing_may_be_silent)
+{
+    const test_lane lane(begin(daemon, true, 0), 0);
+    assert_int_equal(try_to_open(at), replica::status::busy);
+}
+
+} // namespace
