@@ -125,8 +125,8 @@ creation::record creation::first_record() const
 std::uint64_t creation::fence(bool force)
 {
     const deadline until(settings_.open_ms);
-    connect_all(scope::needed, until.share(4));
-    identify_set();
+    membership_.writer.set = read_set(settings_);
+    find_set(until.share(4));
     acquire_from_arbiter(true, until.share(3));
     check_fence(force);
     acquire_epoch(true, false, until.share(2));

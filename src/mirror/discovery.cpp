@@ -71,7 +71,7 @@ void discovery::each_in_parallel(std::uint32_t copies, scope awaited, const dead
             throw *c->error;
 }
 
-void discovery::connect_all(scope awaited, const deadline &until)
+void discovery::connect_all(scope awaited, const deadline &until, const std::function<void(const remote_copy &)> &check)
 {
     const replica::tls_keys key = read_key(settings_.key_file);
     for (const target_settings &t : settings_.targets)
@@ -79,6 +79,8 @@ void discovery::connect_all(scope awaited, const deadline &until)
     each_in_parallel(settings_.target_copies(), awaited, until, [&](remote_copy &c, const deadline &within) {
         c.control = std::make_unique<channel>(c.where, key, within);
         c.last_state = replica::from_wire(c.control->call(c.make_state_request({}), within).state());
+        if (check)
+            check(c);
     });
 }
 
@@ -98,27 +100,22 @@ void discovery::check_length(std::uint64_t length) const
                                                    " in the configuration (use rpma-mirror grow)");
 }
 
-// Identifies the set by the local copy, or by the targets if there is no local copy yet.
-void discovery::identify_set()
+// The record of another set must not become the newest one, so a target with another set counts as unresponsive.
+void discovery::find_set(const deadline &until)
 {
-    for (const auto &c : copies_) {
-        if (!c || !c->responded)
-            continue;
-        if (membership_.writer.set == replica::set_uuid{})
-            membership_.writer.set = c->last_state.set;
-        if (c->last_state.set != membership_.writer.set || c->last_state.copy != c->where.copy)
-            throw failure(RPMA_MIRROR_E_INVAL,
-                    "target " + c->where.name() + ": set or copy number differs from the set file");
-    }
+    const replica::set_uuid known = membership_.writer.set;
+    connect_all(scope::needed, until, [&](const remote_copy &c) { c.check_identity(c.last_state, known); });
+    if (responded() != 0)
+        membership_.writer.set = common_set(copies_, responded());
     if (membership_.writer.set == replica::set_uuid{})
         throw_not_found("the set does not exist (create it first)");
 }
 
-// Throws the failure of a target that can have a record, or E_NOT_FOUND.
+// Throws the failure of a target that can have a record or has a copy, or E_NOT_FOUND.
 void discovery::throw_not_found(const char *reason) const
 {
     for (const auto &c : copies_)
-        if (c && !c->responded && c->last_error != RPMA_MIRROR_E_NOT_FOUND)
+        if (c && !c->responded && (c->last_error != RPMA_MIRROR_E_NOT_FOUND || c->last_state.length != 0))
             throw *c->error;
     throw failure(RPMA_MIRROR_E_NOT_FOUND, reason);
 }

@@ -23,13 +23,16 @@ public:
 
     // Sets the record of the local copy, before the targets respond.
     void start_with(const record &first) { newest_ = first; }
-    void connect_all(scope awaited, const deadline &until);
+    // Reads the states of all targets. A target for which `check` throws counts as unresponsive.
+    void connect_all(
+            scope awaited, const deadline &until, const std::function<void(const remote_copy &)> &check = nullptr);
     std::uint32_t responded() const;
 
 protected:
     void check_local_copy() const;
     void check_length(std::uint64_t length) const;
-    void identify_set();
+    // Connects the targets of the set of the writer. If this is zero, the targets identify the set.
+    void find_set(const deadline &until);
     [[noreturn]] void throw_not_found(const char *reason) const;
     void acquire_from_arbiter(bool seize, const deadline &until);
     void acquire_epoch(bool seize, bool overrides, const deadline &until);

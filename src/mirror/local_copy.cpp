@@ -117,6 +117,12 @@ std::uint64_t configured_length(const settings &of)
     return static_cast<std::uint64_t>(found.st_size) / replica::page_size * replica::page_size;
 }
 
+replica::set_uuid read_set(const settings &of)
+{
+    replica::mirror_state found;
+    return replica::mirror_file::read(of.state_path.c_str(), found) == 0 ? found.set : replica::set_uuid{};
+}
+
 void reject_changed(const settings &of)
 {
     throw failure(RPMA_MIRROR_E_CHANGED,

@@ -17,6 +17,8 @@ class membership;
 
 // Returns the length in bytes of the local copy, from the settings or its file.
 std::uint64_t configured_length(const settings &of);
+// Returns the set of the local copy, which another process can have open, or zero without a local copy.
+replica::set_uuid read_set(const settings &of);
 [[noreturn]] void reject_changed(const settings &of);
 
 class local_copy

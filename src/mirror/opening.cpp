@@ -194,8 +194,7 @@ rpma_mirror_recovery_report opening::open_set(const opening_request &request)
 {
     const bool force = request.force;
     const bool found = open_local_copy();
-    connect_all(scope::needed, deadline(time_ms_ / 4 + 1));
-    identify_set();
+    find_set(deadline(time_ms_ / 4 + 1));
     // A rejection after this point stops the current writer, so most conditions are checked before.
     acquire_from_arbiter(false, deadline(time_ms_ / 4 + 1));
     choose_source(force);

@@ -83,18 +83,15 @@ void rpma_mirror_reader::connect(const deadline &until)
 {
     for (const target_settings &t : settings_.targets)
         copies_[t.copy] = std::make_unique<remote_copy>(t);
+    if (set_ == replica::set_uuid{})
+        set_ = read_set(settings_);
     query(settings_.target_copies(), until, [&](remote_copy &c, const deadline &within) {
         c.control = std::make_unique<channel>(c.where, key_, within);
         c.last_state = replica::from_wire(c.control->call(c.make_state_request({}), within).state());
+        c.check_identity(c.last_state, set_);
     });
-    each_copy(responded(), [&](unsigned copy) {
-        const replica::mirror_state &last_state = copies_[copy]->last_state;
-        if (set_ == replica::set_uuid{})
-            set_ = last_state.set;
-        if (last_state.set != set_ || last_state.copy != copy)
-            throw failure(RPMA_MIRROR_E_INVAL,
-                    "target " + copies_[copy]->where.name() + ": set or copy number differs from the set file");
-    });
+    if (responded() != 0)
+        set_ = common_set(copies_, responded());
 }
 
 rpma_mirror_reader::taken_image rpma_mirror_reader::wait_for_image(

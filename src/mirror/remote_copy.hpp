@@ -84,6 +84,17 @@ public:
     }
 
     std::uint32_t bit() const { return 1U << where.copy; }
+    // Throws failure unless the target has this copy of the set. Requires the set only if it is not zero.
+    void check_identity(const replica::mirror_state &found, const replica::set_uuid &set) const
+    {
+        if (set != replica::set_uuid{} && found.set != set)
+            throw failure(RPMA_MIRROR_E_NOT_FOUND, "target " + where.name() + ": has a copy of another set as '" +
+                                                           where.set_name + "' (correct the line of the target)");
+        if (found.copy != where.copy)
+            throw failure(RPMA_MIRROR_E_NOT_FOUND,
+                    "target " + where.name() + ": has copy " + std::to_string(found.copy) + ", not copy " +
+                            std::to_string(where.copy) + " (correct the line of the target)");
+    }
     replica::region_lane &lane() { return region->lane(region->lanes() - 1); }
     replica::request make_request(const replica::set_uuid &set) const
     {

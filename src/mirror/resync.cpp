@@ -80,6 +80,7 @@ void resyncer::connect_again(remote_copy &c, const deadline &until)
     auto control = std::make_unique<channel>(c.where, read_key(settings_.key_file), until);
     const replica::mirror_state last_state =
             replica::from_wire(control->call(membership_.writer.make_prepare_request(c), until).state());
+    c.check_identity(last_state, membership_.writer.set);
     connected created = attach(parts_, c, *control, last_state.length, until);
     const std::lock_guard guard(membership_);
     c.was_synced = c.was_synced && is_unchanged(c, last_state.committed);

@@ -33,4 +33,15 @@ void query_copies(const remote_copies &copies, std::uint32_t bits, const replica
     now.finish(is_complete);
 }
 
+replica::set_uuid common_set(const remote_copies &copies, std::uint32_t bits)
+{
+    const remote_copy &first = *copies[group::first_of(bits)];
+    group::each_copy(bits, [&](unsigned copy) {
+        if (copies[copy]->last_state.set != first.last_state.set)
+            throw failure(RPMA_MIRROR_E_INVAL, "targets " + first.where.name() + " and " + copies[copy]->where.name() +
+                                                       ": have copies of different sets (correct the set file)");
+    });
+    return first.last_state.set;
+}
+
 } // namespace mirror

@@ -17,4 +17,7 @@ void query_copies(const remote_copies &copies, std::uint32_t bits, const replica
         replica::mirror_record &newest, const std::function<void(remote_copy &, const replica::deadline &)> &f,
         const std::function<bool(std::uint32_t responded)> &is_complete);
 
+// Returns the set of the targets, given as bits. Throws failure if they have copies of different sets.
+replica::set_uuid common_set(const remote_copies &copies, std::uint32_t bits);
+
 } // namespace mirror

@@ -248,6 +248,62 @@ TEST(a_copy_of_another_set_does_not_count)
     assert_int_equal(seen->copies[2].last_error, RPMA_MIRROR_E_NOT_FOUND);
 }
 
+// A set of the first target, and another set with a newer record on the second one.
+struct foreign_target : two {
+    foreign_target()
+    {
+        h.create({&a});
+        const host other(5);
+        const cfg_ptr foreign = other.cfg({nullptr, &b});
+        assert_ok(rpma_mirror_create(foreign.get()));
+        assert_int_equal(map_code(foreign.get()), 0);
+        foreign_part = b.bytes(0, length);
+    }
+    const host h;
+    std::string foreign_part;
+};
+
+FIXTURE_TEST(foreign_target, a_copy_of_another_set_is_offline)
+{
+    const cfg_ptr cfg = h.cfg(all());
+    assert_ok(rpma_mirror_fence(cfg.get(), 0, nullptr));
+    opened m(cfg.get());
+    m.put(0, "written");
+    assert_int_equal(m.state().in_sync, 3);
+    assert_int_equal(m.state().copies[2].state, RPMA_MIRROR_COPY_OFFLINE);
+    assert_int_equal(m.state().copies[2].last_error, RPMA_MIRROR_E_NOT_FOUND);
+    assert_true(rpma_mirror_resync(m.get(), 2, nullptr) != 0);
+    m.close();
+    rpma_mirror_reader *reader = nullptr;
+    assert_ok(rpma_mirror_map_read_only(cfg.get(), 0, -1, &reader));
+    auto image = sized<rpma_mirror_image>();
+    assert_ok(rpma_mirror_get_image(reader, &image));
+    assert_memory_equal(image.address, "written", 7);
+    assert_ok(rpma_mirror_unmap_read_only(&reader));
+    assert_true(b.bytes(0, length) == foreign_part);
+}
+
+// The targets of a machine without a local copy identify the set.
+FIXTURE_TEST(foreign_target, targets_of_different_sets_identify_none)
+{
+    const host there(7), third(8);
+    const cfg_ptr cfg = there.cfg(all());
+    assert_rejected(map_code(cfg.get()), RPMA_MIRROR_E_INVAL, "different sets");
+    assert_rejected(rpma_mirror_fence(cfg.get(), 0, nullptr), RPMA_MIRROR_E_INVAL, "different sets");
+    const target unused;
+    assert_rejected(rpma_mirror_create(third.cfg({&unused, &b}).get()), RPMA_MIRROR_E_EXISTS, b.place());
+}
+
+// Targets that are in sync are required.
+FIXTURE_TEST(set_of<two>, targets_with_other_numbers_are_missing)
+{
+    const cfg_ptr exchanged = h.cfg({&b, &a});
+    assert_rejected(map_code(exchanged.get()), RPMA_MIRROR_E_INCOMPLETE, "has copy 2, not copy 1");
+    const host there(5);
+    assert_rejected(map_code(there.cfg({nullptr, &a}).get()), RPMA_MIRROR_E_NOT_FOUND, "has copy 1, not copy 2");
+    assert_int_equal(map_code(cfg.get()), 0);
+}
+
 // The store without a flush shows whether the end compared the copies.
 TEST(a_set_is_closed_as_flushed)
 {
