@@ -314,7 +314,10 @@ void local_copy::extend(std::uint64_t length, membership &state_lock)
         begin = state().length;
         meanwhile = file_ ? file_->stamp() : replica::copy_stamp();
         has_stamp = meanwhile.size != 0 && match_ == replica::stamp_match::same;
-        if (meanwhile.size != 0 && match_ != replica::stamp_match::changed) {
+        if (match_ == replica::stamp_match::changed) {
+            // No file has this stamp: the file remains changed with each size.
+            meanwhile = {.size = replica::copy_stamp::unknown_size};
+        } else if (meanwhile.size != 0) {
             const int files[] = {data_.get()};
             meanwhile = replica::stamp_inodes(files);
         }

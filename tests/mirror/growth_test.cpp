@@ -298,6 +298,37 @@ FIXTURE_TEST(growable<one>, a_file_that_is_replaced_before_and_after_the_growth_
     assert_memory_equal(m.address(), "new", 3);
 }
 
+// The set grew on another machine. The opening extends the file, and loses its source before it has compared the two.
+TEST(a_file_on_a_new_disk_survives_an_opening_that_fails)
+{
+    target a;
+    const host first, second{5};
+    const cfg_ptr here = new_set(first, {&a}), there = second.cfg({&a}, growing);
+    opened(here.get()).close();
+    {
+        opened m(there.get());
+        assert_ok(rpma_mirror_grow(m.get(), 2 * length));
+        m.put(0, "new");
+        m.close();
+    }
+    const std::string home = first.where.path + "/home";
+    fs::copy_file(home, home + ".copy");
+    fs::rename(home + ".copy", home);
+    const auto kill_source = [](void *killed, const rpma_mirror_progress *) {
+        static_cast<target *>(killed)->kill();
+        return 0;
+    };
+    const rpma_mirror_resync_options options = with_progress(kill_source, &a);
+    assert_ok(rpma_mirror_cfg_set_resync_options(here.get(), &options));
+    assert_int_equal(map_code(here.get()), RPMA_MIRROR_E_INCOMPLETE);
+    a.start();
+    const cfg_ptr again = first.cfg({&a}, growing);
+    assert_int_equal(inspected(again.get())->length, 2 * length);
+    const opened m(again.get());
+    assert_int_equal(length_of(m), 2 * length);
+    assert_memory_equal(m.address(), "new", 3);
+}
+
 // A target that was removed, or whose addition was interrupted, has a copy with the length of that time.
 FIXTURE_TEST(open_growable<one>, a_copy_that_was_created_before_the_growth_is_added)
 {
