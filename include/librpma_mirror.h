@@ -231,7 +231,7 @@ int rpma_mirror_map_memory(const struct rpma_mirror_cfg *cfg, void *address, siz
         struct rpma_mirror **mirror_ptr);
 
 /* UNMAP: makes the copies in sync equal, including unflushed stores, records that the set is clean, and closes it.
- * *mirror_ptr becomes NULL except after RPMA_MIRROR_E_BUSY; NULL is accepted. */
+ * *mirror_ptr becomes NULL except after RPMA_MIRROR_E_BUSY; NULL is accepted. Waits for a growth by rpma-mirror(1). */
 int rpma_mirror_unmap(struct rpma_mirror **mirror_ptr);
 /* Like rpma_mirror_unmap without the comparison: the program declares that it has flushed each store. */
 int rpma_mirror_unmap_flushed(struct rpma_mirror **mirror_ptr);
