@@ -286,6 +286,7 @@ TEST(test_states)
     expect_completion(a.cq, 1, IBV_WC_SUCCESS);
     expect_completion(a.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(receive(&a, 3, 0, 200), 0);
+    assert_int_equal(receive(&a, 5, 0, 200), 0);
     assert_int_equal(to_state(a.qp, IBV_QPS_ERR, 0), 0);
     expect_completion(a.cq, 3, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(to_state(a.qp, IBV_QPS_RESET, 0), 0);

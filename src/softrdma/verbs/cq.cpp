@@ -74,15 +74,6 @@ completion_queue::~completion_queue()
     pthread_mutex_destroy(&mutex);
 }
 
-void completion_queue::forget(const std::atomic<std::uint32_t> *freed)
-{
-    const lock_guard lock(lock_);
-    for (std::uint32_t at = head_; at != tail_; ++at) {
-        if (ring_[at & mask_].freed == freed)
-            ring_[at & mask_].freed = nullptr;
-    }
-}
-
 // Returns a new entry, which the caller fills, or NULL if the completion is lost.
 completion_queue::entry *completion_queue::append(
         std::uint32_t qpn, std::atomic<std::uint32_t> *freed, std::uint32_t sq_entries)

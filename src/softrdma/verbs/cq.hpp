@@ -143,10 +143,8 @@ public:
     bool push(const send_completion &c);
     spin_lock &lock() noexcept RETURN_CAPABILITY(lock_) { return lock_; }
     void collect(inbound_source &source); // appends the completions of delivered messages
-    void discard(std::uint32_t qpn);      // called when a queue pair is reset
-    // Called before the counter is destroyed: its pending entries no longer update it.
-    void forget(const std::atomic<std::uint32_t> *freed);
-    int resize(int entries); // returns 0, or EINVAL if more entries are queued than would fit
+    void discard(std::uint32_t qpn);      // called when a queue pair is reset or destroyed
+    int resize(int entries);              // returns 0, or EINVAL if more entries are queued than would fit
     bool overflowed()
     {
         const lock_guard lock(lock_);

@@ -45,7 +45,6 @@ void datagram_qp::destroy()
     reset();
     cq_of(qp_base.recv_cq).network_users.fetch_sub(1);
     leave_queues(weak_from_this());
-    queue_.forget_completions();
     release_objects();
     self_.reset();
 }
@@ -55,6 +54,7 @@ void datagram_qp::reset() noexcept
     set_state(IBV_QPS_RESET);
     queue_.clear();
     receives_.clear();
+    discard_completions();
 }
 
 void datagram_qp::flush_receives()

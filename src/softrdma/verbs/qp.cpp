@@ -79,7 +79,7 @@ int queue_pair::destroy()
     leave_network();
     cq_of(qp_base.recv_cq).detach(receives_);
     leave_queues(weak_from_this());
-    queue_.forget_completions();
+    discard_completions();
     release_objects();
     return 0;
 }

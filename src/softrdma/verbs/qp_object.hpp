@@ -64,6 +64,13 @@ protected:
     {
         return (qp_base.send_cq == cq || qp_base.recv_cq == cq) && cq_of(cq).overflowed();
     }
+    // Removes completions that no thread has polled, as a NIC does. The number can belong to another queue pair later.
+    void discard_completions()
+    {
+        cq_of(qp_base.send_cq).discard(qp_base.qp_num);
+        if (qp_base.recv_cq != qp_base.send_cq)
+            cq_of(qp_base.recv_cq).discard(qp_base.qp_num);
+    }
     void show_state(ibv_qp_state to) noexcept { __atomic_store_n(&qp_base.state, to, __ATOMIC_RELAXED); }
 
     bool holds_ = true; // references its domain and queues

@@ -123,8 +123,7 @@ int queue_pair::reset(const ibv_qp_attr &attr, int mask)
         ep_.path_lost = true;
         ep_.path->cut();
     }
-    for (ibv_cq *cq : {qp_base.send_cq, qp_base.recv_cq})
-        cq_of(cq).discard(qp_base.qp_num);
+    discard_completions();
     ep_.local.reset();
     ep_.transport_pending = false;
     return 0;

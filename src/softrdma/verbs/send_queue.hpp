@@ -89,9 +89,7 @@ public:
         size_.store(size() - 1, std::memory_order_release);
         complete(first, status);
     }
-    void clear() noexcept;                                            // reports no completions
-    void forget_completions() { cq_of(qp_.send_cq).forget(&freed_); } // they no longer update this queue
-
+    void clear() noexcept; // reports no completions
     bool is_signaled(const wqe &w) const noexcept { return signal_all_ || (w.flags & IBV_SEND_SIGNALED) != 0; }
     // Number of posted requests of these opcodes, and the bytes of their data.
     posted_total posted(std::initializer_list<ibv_wr_opcode> opcodes) const noexcept;
