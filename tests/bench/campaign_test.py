@@ -19,26 +19,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [os.environ["RPMA_BENCH_MODULES"], str(HERE.parent / "rpmem")]
 import sshd  # noqa: E402
 from rpma_bench import campaign, common, ends, sites  # noqa: E402
-from support import LIMIT_S, PROGRAM, BenchTest, directory  # noqa: E402
+from support import LIMIT_S, PROGRAM, BenchTest, directory, processes_naming  # noqa: E402
 
 ADDRESS = os.environ.get("TARGET_ADDRESSES", "127.0.0.1").split()[0]
 AT_TARGET = os.environ.get("AT_TARGET", "").split()
 ENGINES = os.environ.get("RPMA_FIO_ENGINES", "")
 INTERRUPTED = {"timing": {"repeats": 2, "duration_s": 0.5, "warm_up_s": 0},
                "matrix": [{"workload": ["read"], "block_size": [64, 128, 256, 512]}]}
-
-
-def processes_naming(text):
-    """Command lines of all processes that contain the text, except this test and sshd."""
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if text in words and "sshd" not in words and int(path.parent.name) != os.getpid():
-            found.append(words)
-    return found
 
 
 class Campaign(BenchTest):
@@ -67,7 +54,7 @@ class Campaign(BenchTest):
 
     def check_nothing_is_left(self):
         end = time.monotonic() + 30
-        while (left := processes_naming(str(self.place))) and time.monotonic() < end:
+        while (left := [line for line in processes_naming(str(self.place)) if "sshd" not in line]) and time.monotonic() < end:
             time.sleep(0.1)
         self.assertEqual(left, [])
 

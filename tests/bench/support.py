@@ -12,7 +12,7 @@ import sys
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import directory, is_alive, skip, wait_until  # noqa: E402,F401
+from common import directory, is_alive, processes_naming, skip, wait_until  # noqa: E402,F401
 
 PROGRAM = os.environ["RPMA_BENCH"]
 LAUNCHER = os.environ["RPMA_SOFTRDMA"]

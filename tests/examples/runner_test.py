@@ -17,19 +17,6 @@ from runner import CannotRun, transport
 SIGNATURE = b"RPMA_EXAMPLE_SIG\0"
 
 
-def processes_below(directory: pathlib.Path) -> list[str]:
-    """Returns the command lines of running processes that contain the directory."""
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if str(directory) in line:
-            found.append(line)
-    return found
-
-
 class PortTest(support.ExamplesTest):
     def test_a_free_port_is_reserved_for_its_server(self) -> None:
         place = (support.ADDR, int(support.free_port(support.ADDR)))
@@ -184,7 +171,7 @@ class RunnerTest(support.ExamplesTest):
                 self.assert_status(result, 1)
                 for word in words:
                     self.assertIn(word, result.stdout)
-                self.assertEqual([], processes_below(self.directory))
+                self.assertEqual([], support.processes_naming(str(self.directory)))
                 shutil.rmtree(programs)
 
     def test_clients_may_retry_only_where_the_server_listens_again(self) -> None:
@@ -223,7 +210,7 @@ class RunnerTest(support.ExamplesTest):
                 runner = self.start_and_wait_for_a_client()
                 runner.send_signal(number)
                 self.assertEqual(128 + number, runner.wait(support.TIMEOUT_S))
-                self.assertEqual([], processes_below(self.directory))
+                self.assertEqual([], support.processes_naming(str(self.directory)))
                 self.assertEqual([], list(self.directory.glob("rpma-examples-*")))
                 subprocess.run(["rm", "-r", self.directory / "programs", self.directory / "halfway"], check=True)
 
@@ -231,7 +218,7 @@ class RunnerTest(support.ExamplesTest):
         runner = self.start_and_wait_for_a_client()
         os.kill(runner.pid, signal.SIGKILL)
         runner.wait(support.TIMEOUT_S)
-        support.wait_until(lambda: not processes_below(self.directory))
+        support.wait_until(lambda: not support.processes_naming(str(self.directory)))
 
 
 class TransportTest(support.ExamplesTest):

@@ -18,7 +18,7 @@ TIMEOUT_S = 300
 
 sys.path[:0] = [str(RUNNER.parent), str(ROOT / "tests" / "support")]
 
-from common import directory, skip, wait_until  # noqa: E402,F401
+from common import directory, processes_naming, skip, wait_until  # noqa: E402,F401
 from runner.catalogue import EXAMPLES, Run  # noqa: E402
 from runner.pair import Outcome, Program, Result, Side, free_port, run_pair  # noqa: E402
 from runner.storage import VOLATILE, Storage  # noqa: E402

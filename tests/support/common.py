@@ -54,6 +54,19 @@ def is_alive(pid):
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
+def processes_naming(text):
+    """Returns the command lines of all other processes that contain the text."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in words and int(path.parent.name) != os.getpid():
+            found.append(words)
+    return found
+
+
 def stop(process):
     """Returns after all threads of the child process have stopped."""
     process.send_signal(signal.SIGSTOP)
