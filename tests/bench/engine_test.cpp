@@ -10,7 +10,6 @@
 #include "engine/histogram.hpp"
 #include "engine/lane.hpp"
 #include "engine/layout.hpp"
-#include "failure.hpp"
 
 using namespace bench;
 
@@ -155,20 +154,6 @@ TEST(slices_do_not_overlap)
             assert_int_equal(shape.data_size(), 2 * shape.slice());
         }
     }
-}
-
-TEST(setup_out_of_range_is_refused)
-{
-    for (const std::uint64_t size : {0U, 7U, 12U}) {
-        bool refused = false;
-        try {
-            check_setup(setup_of("read", size));
-        } catch (const failure &error) {
-            refused = error.status() == exit_usage;
-        }
-        assert_true(refused);
-    }
-    check_setup(setup_of("read", 8));
 }
 
 } // namespace

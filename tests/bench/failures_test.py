@@ -140,16 +140,20 @@ class OtherPeers(BenchTest):
             answers = self.asked(port, hello, b'{"do":5}\n', b'{"do":"begin","seed":"x","for_s":"long"}\n',
                                  b'{"do":"open","setup":7}\n')
             self.assertEqual([response["ok"] for response in answers], [True, False, False, False])
-            for given, reason in (({"block_size": 0}, "block size 0 is out of range"),
-                                  ({"connections": 0}, "connections 0 is out of range"),
-                                  ({"depth": 1 << 31}, "depth 2147483648 is out of range"),
-                                  ({"block_size": 64 << 20, "depth": 4096, "connections": 4096}, "more than half of the server's memory")):
+            for given, status, reason in (
+                    ({"block_size": 0}, 2, "block size 0 is out of range"),
+                    ({"block_size": 7}, 2, "block size 7 is out of range"),
+                    ({"block_size": 12}, 2, "block size 12 is not a multiple of 8"),
+                    ({"connections": 0}, 2, "connections 0 is out of range"),
+                    ({"depth": 1 << 31}, 2, "depth 2147483648 is out of range"),
+                    ({"block_size": 64 << 20, "depth": 4096, "connections": 4096}, 1, "more than half of the server's memory")):
                 with self.subTest(given=given):
                     _, response = self.asked(port, hello, setup(**given))
                     self.assertFalse(response["ok"])
+                    self.assertEqual(response["status"], status)
                     self.assertIn(reason, response["error"])
             self.assertIsNone(process.poll())
-            self.assertTrue(self.asked(port, hello, setup())[1]["ok"])
+            self.assertTrue(self.asked(port, hello, setup(block_size=8))[1]["ok"])
 
 
 class DyingPeers(BenchTest):
