@@ -397,11 +397,13 @@ void local_copy::adopt(void *address, std::uint64_t length)
     check_stamp();
 }
 
-// Each flush calls this. lseek() takes half as long as fstat(); the position of the descriptor is not used.
+// Each flush calls this. lseek() takes half as long as fstat(); the position of the descriptor is not used. The length
+// is read first, because another thread can extend the file.
 int local_copy::check_file() const noexcept
 {
+    const std::uint64_t length = length_;
     const off_t size = data_.valid() && !is_device_ ? lseek(data_.get(), 0, SEEK_END) : -1;
-    return size < 0 || static_cast<std::uint64_t>(size) >= length_
+    return size < 0 || static_cast<std::uint64_t>(size) >= length
                    ? 0
                    : fail(RPMA_MIRROR_E_CHANGED,
                              "%s: truncated to %ld bytes while the set is open (end the program, remove the "
