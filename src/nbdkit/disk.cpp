@@ -31,15 +31,22 @@ struct disk::chunk {
     }
 };
 
-// Copies the blocks of the map. After 2 s without a confirmed flush, checks first that this process is still the
-// writer, because it might have been stopped. The shared lock prevents the reuse of blocks while they are read.
+// The process or the machine might have been stopped: after 2 s without a confirmed flush, checks that this process is
+// still the writer, after the copy.
 int disk::read(char *to, std::uint64_t offset, std::uint64_t count) noexcept
 {
-    constexpr std::chrono::seconds max_age{2};
+    constexpr std::int64_t max_age_ms = 2000;
     if (failed_)
         return EIO;
-    if (std::chrono::steady_clock::now() - confirmed_.load() > max_age && confirm() != 0)
+    copy_blocks(to, offset, count);
+    if (boot_time_ms() - confirmed_ms_ > max_age_ms && confirm() != 0)
         return EIO;
+    return failed_ ? EIO : 0;
+}
+
+// The shared lock prevents the reuse of blocks while they are read.
+void disk::copy_blocks(char *to, std::uint64_t offset, std::uint64_t count) noexcept
+{
     const std::shared_lock reader_guard(readers_);
     while (count != 0) {
         const std::uint64_t within = offset % block_size;
@@ -53,7 +60,6 @@ int disk::read(char *to, std::uint64_t offset, std::uint64_t count) noexcept
         offset += n;
         count -= n;
     }
-    return failed_ ? EIO : 0;
 }
 
 std::uint64_t disk::extent(std::uint64_t offset, std::uint64_t count, bool &is_hole) const noexcept

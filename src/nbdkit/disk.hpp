@@ -4,7 +4,6 @@
 #include <librpma_mirror.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -76,6 +75,7 @@ private:
     std::uint64_t hash_of(const header &h, std::uint64_t block) const noexcept;
     char *data(std::uint64_t block) const noexcept { return address_ + data_ + block * block_size; }
 
+    void copy_blocks(char *to, std::uint64_t offset, std::uint64_t count) noexcept;
     int put(const char *from, std::uint64_t offset, std::uint64_t count, bool durable) noexcept;
     int put_chunk(const char *from, std::uint64_t offset, std::uint64_t count, bool wait) noexcept;
     int fill(chunk &p, const char *from, std::uint64_t offset, std::uint64_t count) noexcept;
@@ -85,6 +85,7 @@ private:
     int drain() noexcept;
     int fail(const char *message) noexcept;
     void on_event(const rpma_mirror_event &event);
+    static std::int64_t boot_time_ms() noexcept;
     int confirm() noexcept;
     void background(const std::stop_token &stop);
 
@@ -117,7 +118,7 @@ private:
     std::mutex draining_;
     std::atomic<std::uint64_t> drains_started_ = 0;
     std::uint64_t drains_done_ = 0;
-    std::atomic<std::chrono::steady_clock::time_point> confirmed_{}; // time of the last confirm()
+    std::atomic<std::int64_t> confirmed_ms_ = 0; // start of the last successful confirm(), since the boot
     std::jthread background_;
 };
 

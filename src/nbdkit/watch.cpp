@@ -3,7 +3,9 @@
 #include "format.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
+#include <ctime>
 
 namespace nbdkit_mirror
 {
@@ -39,17 +41,25 @@ void disk::on_event(const rpma_mirror_event &event)
     }
 }
 
+// Returns the time since the boot, which continues while this machine is suspended.
+std::int64_t disk::boot_time_ms() noexcept
+{
+    timespec now{};
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
 // Flushes a word, which fails if another writer has fenced this one.
 int disk::confirm() noexcept
 {
     unsigned number = 0;
     lane &used = take_lane(number);
     const std::lock_guard guard(used.lock, std::adopt_lock);
-    const auto start = std::chrono::steady_clock::now();
+    const std::int64_t started_ms = boot_time_ms();
     const rpma_mirror_range magic_word{0, sizeof(magic)};
     if (rpma_mirror_optimized_flush(mirror_, number, &magic_word, 1, 0) != 0)
         return fail(rpma_mirror_error_message());
-    confirmed_ = start;
+    confirmed_ms_ = started_ms;
     return 0;
 }
 

@@ -115,6 +115,21 @@ class Clients(DiskTest):
         self.assertIn("disk failed", server.log())
         self.assertEqual(other.pread(BLOCK, 0), b"c" * BLOCK)
 
+    def test_a_read_in_which_the_machine_is_suspended_is_not_answered(self):
+        suspended = self.place / "suspended"
+        preloaded = ("env", f"LD_PRELOAD={os.environ['NBDKIT_SUSPENDED']}", f"SUSPENDED={suspended}")
+        server = self.serve(self.set_file, at=preloaded)
+        handle = self.connect(server)
+        handle.pwrite(b"a" * BLOCK, 0, nbd.CMD_FLAG_FUA)
+        suspended.touch()
+        cookie = handle.aio_pread(nbd.Buffer(BLOCK), 0)
+        wait_until(lambda: not suspended.exists(), "the copy of the block", LIMIT_S)
+        self.connect(self.serve(self.host(5, *self.targets))).pwrite(b"c" * BLOCK, 0, nbd.CMD_FLAG_FUA)
+        server.go_on()
+        with self.assertRaises(nbd.Error):
+            while not handle.aio_command_completed(cookie):
+                handle.poll(-1)
+
     def test_a_target_that_returns_is_in_sync_again(self):
         server = self.serve(self.set_file)
         handle = self.connect(server)
