@@ -44,10 +44,8 @@ static void post_chain(const struct side *from, struct chain *c)
  * the queue resumes. */
 TEST_IN_OWN_PROCESS(a_drained_queue_does_not_wait_for_missing_responses)
 {
-    REMOTE r;
     struct chain c;
-    start_server(&r, &(struct server_plan){.size = (size_t)count * long_write}, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &(struct server_plan){.size = (size_t)count * long_write}, NULL);
     struct side *client = &r.pair.client;
     fill(client->memory, r.size, 3);
     suspend_server(&r);

@@ -75,13 +75,6 @@ static struct side connect_from(struct sockaddr_in *from, struct sockaddr_in *to
     return client;
 }
 
-static void close_with_pd(struct side *side)
-{
-    struct ibv_pd *pd = side->pd;
-    close_side(side);
-    assert_int_equal(ibv_dealloc_pd(pd), 0);
-}
-
 /* Returns a TCP socket with its address, which it stores. */
 static int bind_socket(struct sockaddr_in *addr)
 {

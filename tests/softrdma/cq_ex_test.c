@@ -37,8 +37,8 @@ static void open_ends(struct ends *e, struct ibv_pd *domain, unsigned flags)
     assert_non_null(e->cq_ex);
     struct ibv_mr *const mr = ibv_reg_mr(pd, e->memory, sizeof(e->memory), (int)everything);
     assert_non_null(mr);
-    e->from = (struct side){.pd = pd, .mr = mr, .memory = e->memory};
-    e->to = e->from;
+    e->from = (struct side){.pd = pd, .mr = mr, .memory = e->memory, .borrowed = true};
+    e->to = (struct side){.pd = pd, .mr = mr, .memory = e->memory, .mapped = true};
     e->from.cq = ibv_create_cq(device, 256, NULL, NULL, 0);
     e->to.cq = ibv_cq_ex_to_cq(e->cq_ex);
     e->from.qp = create_rc_qp(pd, e->from.cq, 64);
@@ -49,13 +49,14 @@ static void open_ends(struct ends *e, struct ibv_pd *domain, unsigned flags)
 
 static void close_ends(struct ends *e)
 {
-    assert_int_equal(ibv_destroy_qp(e->from.qp), 0);
-    assert_int_equal(ibv_destroy_qp(e->to.qp), 0);
-    assert_int_equal(ibv_dereg_mr(e->to.mr), 0);
-    assert_int_equal(ibv_destroy_cq(e->from.cq), 0);
-    assert_int_equal(ibv_destroy_cq(e->to.cq), 0);
-    assert_int_equal(ibv_dealloc_pd(e->to.pd), 0);
+    close_side(&e->from);
+    close_with_pd(&e->to);
 }
+
+/* Defines open ends that are closed at the end of the block. The other arguments are for open_ends(). */
+#define OPEN_ENDS(name, ...)                                                                                           \
+    struct ends name __attribute__((cleanup(close_ends))) = {0};                                                       \
+    open_ends(&name, __VA_ARGS__)
 
 static void take_message(struct ends *e, uint64_t id)
 {
@@ -78,8 +79,7 @@ static int start(struct ibv_cq_ex *cq)
 
 DEFINE_TEST(entries_are_read_field_by_field, open_the_device, close_the_device)
 {
-    struct ends e = {0};
-    open_ends(&e, NULL, 0);
+    OPEN_ENDS(e, NULL, 0);
     struct ibv_poll_cq_attr nothing = {0}, unknown = {.comp_mask = 1};
     assert_int_equal(ibv_start_poll(e.cq_ex, &nothing), ENOENT);
     assert_int_equal(ibv_start_poll(e.cq_ex, &unknown), EINVAL);
@@ -118,7 +118,6 @@ DEFINE_TEST(entries_are_read_field_by_field, open_the_device, close_the_device)
     assert_int_equal(e.cq_ex->wr_id, 13);
     assert_int_equal(e.cq_ex->status, IBV_WC_LOC_LEN_ERR);
     ibv_end_poll(e.cq_ex);
-    close_ends(&e);
 }
 
 /* One thread polls both queues: it starts the second before it ends the first. Both orders of ending are tested. */
@@ -211,9 +210,8 @@ static void *take_entries(void *argument)
 
 DEFINE_TEST(threads_take_entries_of_one_queue, open_the_device, close_the_device)
 {
-    struct ends e = {0};
     pthread_t threads[2];
-    open_ends(&e, NULL, 0);
+    OPEN_ENDS(e, NULL, 0);
     struct takers t = {.e = &e};
     for (unsigned i = 0; i < 2; ++i)
         assert_int_equal(pthread_create(&threads[i], NULL, take_entries, &t), 0);
@@ -228,13 +226,11 @@ DEFINE_TEST(threads_take_entries_of_one_queue, open_the_device, close_the_device
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(t.taken, messages);
     assert_int_equal(t.wrong, 0);
-    close_ends(&e);
 }
 
 DEFINE_TEST(a_queue_of_one_thread_is_polled_without_a_lock, open_the_device, close_the_device)
 {
-    struct ends e = {0};
-    open_ends(&e, NULL, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+    OPEN_ENDS(e, NULL, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
     for (uint64_t i = 0; i < 100; ++i) {
         take_message(&e, i);
         send_message(&e, 8, IBV_WR_SEND);
@@ -242,7 +238,6 @@ DEFINE_TEST(a_queue_of_one_thread_is_polled_without_a_lock, open_the_device, clo
         assert_int_equal(e.cq_ex->wr_id, i);
         ibv_end_poll(e.cq_ex);
     }
-    close_ends(&e);
 }
 
 DEFINE_TEST(a_parent_domain_stands_for_its_domain, open_the_device, close_the_device)

@@ -12,18 +12,13 @@
 
 static const char loopback[] = "::ffff:127.0.0.1";
 
-static void close_ready(struct side *side)
-{
-    close_datagram_side(side, NULL);
-}
-
 static void destroy_handle(struct ibv_ah **ah)
 {
     assert_int_equal(ibv_destroy_ah(*ah), 0);
 }
 
 /* Define a side, and a handle of one to an address. They are closed at the end of the block. */
-#define SIDE(name) struct side name __attribute__((cleanup(close_ready)))
+#define SIDE(name) struct side name __attribute__((cleanup(close_with_pd)))
 #define OPEN_HANDLE(name, from, address)                                                                               \
     struct ibv_ah *name __attribute__((cleanup(destroy_handle))) = handle_to(&from, address)
 /* Defines two open sides, and a handle of the first one to this host. */
@@ -40,8 +35,7 @@ static void expect_nothing(struct ibv_cq *cq)
 static void send_one(struct side *from, struct ibv_ah *ah, const struct side *to)
 {
     struct ibv_sge sge;
-    assert_int_equal(post_wr(from, send_wr(from, &sge, ah, to)), 0);
-    expect_completion(from->cq, 1, IBV_WC_SUCCESS);
+    post_wr_and_expect(from, send_wr(from, &sge, ah, to), IBV_WC_SUCCESS);
 }
 
 /* Sends a datagram and a response, whose address handle is created from the received completion. */
@@ -56,8 +50,7 @@ static void answer_over(const char *address)
     struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
     wr.opcode = IBV_WR_SEND_WITH_IMM;
     wr.imm_data = htonl(0xabcdef01);
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    post_wr_and_expect(&a, wr, IBV_WC_SUCCESS);
     struct ibv_wc wc = next_completion(b.cq);
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
     assert_int_equal(wc.wr_id, 2);
@@ -108,8 +101,7 @@ TEST(test_only_clients_with_the_key_are_accepted)
     assert_int_equal(receive(&b, 2, 0, 200), 0);
     struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
     wr.wr.ud.remote_qkey = qkey + 1;
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    post_wr_and_expect(&a, wr, IBV_WC_SUCCESS);
     expect_nothing(b.cq);
     /* The highest bit selects the sender's own Q_Key. */
     wr.wr.ud.remote_qkey = 0x80000000u | (qkey + 1);
@@ -119,8 +111,7 @@ TEST(test_only_clients_with_the_key_are_accepted)
     struct ibv_qp_attr other = {.qkey = 77};
     assert_int_equal(ibv_modify_qp(a.qp, &other, IBV_QP_QKEY), 0);
     assert_int_equal(receive(&b, 3, 0, 200), 0);
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    post_wr_and_expect(&a, wr, IBV_WC_SUCCESS);
     expect_nothing(b.cq);
 }
 
@@ -146,32 +137,27 @@ TEST(test_lengths)
     fill(a.memory, longest, 3);
     assert_int_equal(receive(&b, 2, 0, header + longest), 0);
     sge.length = longest;
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    post_wr_and_expect(&a, wr, IBV_WC_SUCCESS);
     expect_completion(b.cq, 2, IBV_WC_SUCCESS);
     assert_memory_equal(b.memory + header, a.memory, longest);
     /* An empty scatter list. */
     assert_int_equal(receive(&b, 3, 0, header), 0);
     wr.num_sge = 0;
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    post_wr_and_expect(&a, wr, IBV_WC_SUCCESS);
     assert_int_equal(next_completion(b.cq).byte_len, header);
     /* One byte too many stops only the send queue, until it is restarted. */
     wr.num_sge = 1;
     sge.length = longest + 1;
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_LOC_LEN_ERR);
+    post_wr_and_expect(&a, wr, IBV_WC_LOC_LEN_ERR);
     assert_int_equal(a.qp->state, IBV_QPS_SQE);
     sge.length = 8;
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_WR_FLUSH_ERR);
+    post_wr_and_expect(&a, wr, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(to_state(a.qp, IBV_QPS_RTS, IBV_QP_CUR_STATE), EINVAL);
     assert_int_equal(to_state(a.qp, IBV_QPS_RTS, 0), 0);
     /* A receive that is too small moves the receiver to the error state. */
     assert_int_equal(receive(&b, 4, 0, header + 7), 0);
     assert_int_equal(receive(&b, 5, 0, header + 8), 0);
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    post_wr_and_expect(&a, wr, IBV_WC_SUCCESS);
     expect_completion(b.cq, 4, IBV_WC_LOC_LEN_ERR);
     expect_completion(b.cq, 5, IBV_WC_WR_FLUSH_ERR);
 }
@@ -234,9 +220,7 @@ TEST(test_new_post_interface)
 TEST(test_shared_receive_queue)
 {
     struct ibv_pd *pd = ibv_alloc_pd(device);
-    struct ibv_srq_init_attr attr = {.attr = {.max_wr = 8, .max_sge = 1}};
-    struct ibv_srq *srq = ibv_create_srq(pd, &attr);
-    assert_non_null(srq);
+    struct ibv_srq *srq = create_srq(pd, 8);
     SIDE(a) = open_ready();
     struct side b[2] = {open_side(srq, 0), open_side(srq, 0)};
     OPEN_HANDLE(ah, a, loopback);
@@ -250,8 +234,8 @@ TEST(test_shared_receive_queue)
     expect_completion(b[0].cq, 2, IBV_WC_SUCCESS);
     send_one(&a, ah, &b[0]);
     expect_nothing(b[0].cq);
-    close_datagram_side(&b[0], srq);
-    close_datagram_side(&b[1], srq);
+    close_side(&b[0]);
+    close_side(&b[1]);
     assert_int_equal(ibv_destroy_srq(srq), 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
@@ -306,8 +290,7 @@ TEST(test_bad_arguments)
     wr.opcode = IBV_WR_RDMA_WRITE;
     assert_int_equal(post_wr(&a, wr), EINVAL);
     wr.opcode = IBV_WR_SEND; /* the handle belongs to another domain */
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_LOC_QP_OP_ERR);
+    post_wr_and_expect(&a, wr, IBV_WC_LOC_QP_OP_ERR);
     struct ibv_ah_attr attrs[4];
     for (int i = 0; i < 4; ++i)
         attrs[i] = address_of(loopback);
@@ -383,13 +366,10 @@ TEST(test_packets_of_roce)
     SIDE(b) = open_ready();
     memset(b.memory, 0xee, header + mtu);
     assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
-    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in own;
+    const int fd = open_udp("127.0.0.1", &own);
     struct sockaddr_in to = own;
-    socklen_t size = sizeof(own);
     to.sin_port = htons(4791);
-    assert_int_equal(bind(fd, (struct sockaddr *)&own, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &size), 0);
     enum {
         content = 5,
         whole = 20 + 8 /* padding included */
@@ -413,7 +393,7 @@ TEST(test_packets_of_roce)
         const size_t sent = with_crc(bytes, whole, &own);
         if (i < sizeof(wrong) / sizeof(wrong[0]) && wrong[i].at >= whole)
             bytes[wrong[i].at] ^= wrong[i].change;
-        assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, size), (ssize_t)sent);
+        assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, sizeof(to)), (ssize_t)sent);
     }
     struct ibv_wc wc = next_completion(b.cq);
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
@@ -436,10 +416,10 @@ TEST(test_packets_of_roce)
     memset(bytes + whole, 0, sizeof(bytes) - whole);
     bytes[1] = 0x40;
     size_t sent = with_crc(bytes, 20 + mtu + 4, &own);
-    assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, size), (ssize_t)sent);
+    assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, sizeof(to)), (ssize_t)sent);
     expect_nothing(b.cq);
     sent = with_crc(bytes, 20 + mtu, &own);
-    assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, size), (ssize_t)sent);
+    assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, sizeof(to)), (ssize_t)sent);
     assert_int_equal(next_completion(b.cq).byte_len, header + mtu);
     close(fd);
 }
@@ -471,12 +451,10 @@ TEST(test_small_path_mtu)
     struct ibv_send_wr wr = send_wr(&a, &sge, ah, &b);
     assert_int_equal(receive(&b, 2, 0, header + mtu), 0);
     sge.length = 1024;
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+    post_wr_and_expect(&a, wr, IBV_WC_SUCCESS);
     expect_completion(b.cq, 2, IBV_WC_SUCCESS);
     sge.length = 1025;
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_LOC_LEN_ERR);
+    post_wr_and_expect(&a, wr, IBV_WC_LOC_LEN_ERR);
 }
 
 /* Six datagrams: one is lost, one is duplicated, and two are delayed, of which others overtake one. The last cannot be
@@ -494,8 +472,7 @@ TEST(test_faults)
     for (uint32_t i = 1; i <= 5; ++i) {
         wr.imm_data = htonl(i);
         fill(a.memory, 64, i);
-        assert_int_equal(post_wr(&a, wr), 0);
-        expect_completion(a.cq, 1, IBV_WC_SUCCESS);
+        post_wr_and_expect(&a, wr, IBV_WC_SUCCESS);
         memset(a.memory, 0, 64);
     }
     for (size_t i = 0; i < 4; ++i) {
@@ -509,8 +486,7 @@ TEST(test_faults)
     }
     assert_memory_equal(arrived, times, sizeof(times));
     expect_nothing(b.cq);
-    assert_int_equal(post_wr(&a, wr), 0);
-    expect_completion(a.cq, 1, IBV_WC_LOC_QP_OP_ERR);
+    post_wr_and_expect(&a, wr, IBV_WC_LOC_QP_OP_ERR);
     assert_int_equal(a.qp->state, IBV_QPS_SQE);
 }
 

@@ -2,6 +2,7 @@
 #include "datagrams.h"
 
 #include <arpa/inet.h>
+#include <sys/socket.h>
 
 struct ibv_ah_attr address_of(const char *text)
 {
@@ -54,17 +55,6 @@ struct side open_ready(void)
     return side;
 }
 
-void close_datagram_side(struct side *side, const struct ibv_srq *srq)
-{
-    assert_int_equal(ibv_destroy_qp(side->qp), 0);
-    assert_int_equal(ibv_dereg_mr(side->mr), 0);
-    assert_int_equal(ibv_destroy_cq(side->cq), 0);
-    assert_int_equal(ibv_destroy_comp_channel(side->completions), 0);
-    if (srq == NULL)
-        assert_int_equal(ibv_dealloc_pd(side->pd), 0);
-    free(side->memory);
-}
-
 int receive(struct side *side, uint64_t wr_id, size_t offset, size_t length)
 {
     return side->qp->srq != NULL ? post_shared_receive(side->qp->srq, side, wr_id, offset, length)
@@ -88,6 +78,17 @@ struct ibv_ah *handle_to(const struct side *from, const char *address)
     struct ibv_ah *ah = ibv_create_ah(from->pd, &attr);
     assert_non_null(ah);
     return ah;
+}
+
+int open_udp(const char *address, struct sockaddr_in *own)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    socklen_t size = sizeof(*own);
+    *own = (struct sockaddr_in){.sin_family = AF_INET};
+    assert_int_equal(inet_pton(AF_INET, address, &own->sin_addr), 1);
+    assert_int_equal(bind(fd, (struct sockaddr *)own, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)own, &size), 0);
+    return fd;
 }
 
 static uint32_t crc(uint32_t value, const uint8_t *bytes, size_t size)

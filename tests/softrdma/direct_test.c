@@ -33,18 +33,8 @@ static struct side open_side(void)
     return side;
 }
 
-static void close_direct(struct side *side)
-{
-    assert_int_equal(ibv_dereg_mr(side->mr), 0);
-    if (side->qp != NULL)
-        assert_int_equal(ibv_destroy_qp(side->qp), 0);
-    assert_int_equal(ibv_destroy_cq(side->cq), 0);
-    assert_int_equal(ibv_dealloc_pd(side->pd), 0);
-    free(side->memory);
-}
-
 /* Defines an open side that is closed at the end of the block. */
-#define OPEN_SIDE(name) struct side name __attribute__((cleanup(close_direct))) = open_side()
+#define OPEN_SIDE(name) struct side name __attribute__((cleanup(close_with_pd))) = open_side()
 
 static int to_rtr(struct ibv_qp *qp, uint32_t peer, int gid_index)
 {
@@ -142,8 +132,8 @@ TEST(sides_may_become_ready_in_any_order)
         assert_int_equal(to_rtr(late->qp, early->qp->qp_num, this_host()), 0);
         expect_completion(early->cq, 1, IBV_WC_SUCCESS);
         assert_memory_equal(late->memory, early->memory, 64);
-        close_direct(early);
-        close_direct(late);
+        close_with_pd(early);
+        close_with_pd(late);
     }
 }
 

@@ -23,9 +23,17 @@ static void parse_address(const char *text, struct sockaddr_storage *address)
     }
 }
 
-static const char *address_of(const struct options *options)
+/* Returns the options with their default values. */
+static struct options complete(const struct options *given)
 {
-    return options != NULL && options->address != NULL ? options->address : "127.0.0.1";
+    struct options all = given != NULL ? *given : (struct options){0};
+    all.address = all.address != NULL ? all.address : "127.0.0.1";
+    all.size = all.size != 0 ? all.size : 4096;
+    all.depth = all.depth != 0 ? all.depth : 16;
+    all.server_access = all.server_access != 0 ? all.server_access : (int)everything;
+    all.server_recv_depth = all.server_recv_depth != 0 ? all.server_recv_depth : all.depth;
+    all.rnr_retry = all.rnr_retry != 0 ? all.rnr_retry : 7;
+    return all;
 }
 
 void expect_error(int result, int error)
@@ -129,56 +137,51 @@ static void create_queue_pair(struct side *side, struct ibv_qp_init_attr *attr, 
     assert_int_equal(rdma_create_qp_ex(side->id, &extended), 0);
 }
 
-void create_queues(struct side *side, struct ibv_srq *srq, const struct options *options, bool server)
+void create_queues(struct side *side, struct ibv_srq *srq, const struct options *given, bool server)
 {
-    const unsigned depth = options != NULL && options->depth != 0 ? options->depth : 16;
-    side->size = options != NULL && options->size != 0 ? options->size : 4096;
-    const struct side *lender = options != NULL ? options->lender : NULL;
-    side->borrowed = lender != NULL;
+    const struct options o = complete(given);
+    side->size = o.size;
+    side->borrowed = o.lender != NULL;
     if (side->borrowed)
-        side->pd = lender->pd;
+        side->pd = o.lender->pd;
     if (side->pd == NULL)
         side->pd = ibv_alloc_pd(side->id->verbs);
     assert_non_null(side->pd);
     side->completions = ibv_create_comp_channel(side->id->verbs);
     assert_non_null(side->completions);
-    side->cq = ibv_create_cq(side->id->verbs, (int)(4 * depth), side, side->completions, 0);
+    side->cq = ibv_create_cq(side->id->verbs, (int)(4 * o.depth), side, side->completions, 0);
     assert_non_null(side->cq);
     struct ibv_qp_init_attr attr = {.send_cq = side->cq,
             .recv_cq = side->cq,
             .srq = srq,
             .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = depth,
-                    .max_recv_wr = depth,
+            .cap = {.max_send_wr = o.depth,
+                    .max_recv_wr = server ? o.server_recv_depth : o.depth,
                     .max_send_sge = 4,
                     .max_recv_sge = 4,
                     .max_inline_data = 64}};
-    if (server && options != NULL && options->server_recv_depth != 0)
-        attr.cap.max_recv_wr = options->server_recv_depth;
-    create_queue_pair(side, &attr, !server && options != NULL ? options->send_ops : 0);
+    create_queue_pair(side, &attr, server ? 0 : o.send_ops);
     side->qp = side->id->qp;
     if (side->borrowed) {
-        side->mr = lender->mr;
-        side->memory = lender->memory;
+        side->mr = o.lender->mr;
+        side->memory = o.lender->memory;
         return;
     }
-    side->mapped = server && options != NULL && options->server_memory != NULL;
-    side->has_file = server && options != NULL && options->server_file != 0;
+    side->mapped = server && o.server_memory != NULL;
+    side->has_file = server && o.server_file != 0;
     if (side->has_file)
-        side->memory = map_file(side->size, options->server_file, NULL);
+        side->memory = map_file(side->size, o.server_file, NULL);
     else
-        side->memory = side->mapped ? options->server_memory : calloc(1, side->size);
+        side->memory = side->mapped ? o.server_memory : calloc(1, side->size);
     assert_non_null(side->memory);
-    const bool restricted = server && options != NULL && options->server_access != 0;
-    const int access = restricted ? options->server_access : (int)everything;
-    side->mr = (ibv_reg_mr)(side->pd, side->memory, side->size, access);
+    side->mr = (ibv_reg_mr)(side->pd, side->memory, side->size, server ? o.server_access : (int)everything);
     assert_non_null(side->mr);
 }
 
 void resolve_client(struct pair *pair, const struct options *options)
 {
     struct sockaddr_storage to;
-    parse_address(address_of(options), &to);
+    parse_address(complete(options).address, &to);
     if (pair->listener != NULL)
         ((struct sockaddr_in *)&to)->sin_port = rdma_get_src_port(pair->listener); /* same place in both families */
     resolve_side(&pair->client, NULL, &to);
@@ -198,12 +201,11 @@ void resolve_side(struct side *client, void *from, void *to)
 
 static struct rdma_conn_param param_of(const struct options *options)
 {
-    uint8_t rnr_retry = options != NULL && options->rnr_retry != 0 ? options->rnr_retry : 7;
     return (struct rdma_conn_param){.responder_resources = RDMA_MAX_RESP_RES,
             .initiator_depth = RDMA_MAX_INIT_DEPTH,
             .flow_control = 1,
             .retry_count = 7,
-            .rnr_retry_count = rnr_retry};
+            .rnr_retry_count = complete(options).rnr_retry};
 }
 
 void connect_client(struct pair *pair, const struct rdma_conn_param *param)
@@ -241,7 +243,7 @@ void open_pair(struct pair *pair, const struct options *options)
 {
     memset(pair, 0, sizeof(*pair));
     struct rdma_conn_param param = param_of(options);
-    open_listener(pair, address_of(options));
+    open_listener(pair, complete(options).address);
     resolve_client(pair, options);
     connect_client(pair, &param);
     struct rdma_cm_event *request = take_request(pair);
@@ -249,9 +251,7 @@ void open_pair(struct pair *pair, const struct options *options)
         pair->server.pd = ibv_alloc_pd(pair->server.id->verbs);
         if (options->srq_apart)
             pair->srq_pd = ibv_alloc_pd(pair->server.id->verbs);
-        struct ibv_srq_init_attr attr = {.attr = {.max_wr = 16, .max_sge = 4}};
-        pair->srq = ibv_create_srq(options->srq_apart ? pair->srq_pd : pair->server.pd, &attr);
-        assert_non_null(pair->srq);
+        pair->srq = create_srq(options->srq_apart ? pair->srq_pd : pair->server.pd, 16);
     }
     accept_request(pair, request, options);
     pair->server.channel = rdma_create_event_channel();
@@ -267,6 +267,8 @@ void close_side(struct side *side)
         assert_int_equal(ibv_dereg_mr(side->mr), 0);
     if (side->id != NULL && side->id->qp != NULL)
         rdma_destroy_qp(side->id);
+    else if (side->id == NULL && side->channel == NULL && side->qp != NULL) /* not of a connection manager */
+        assert_int_equal(ibv_destroy_qp(side->qp), 0);
     if (side->cq != NULL)
         assert_int_equal(ibv_destroy_cq(side->cq), 0);
     if (side->completions != NULL)
@@ -279,6 +281,12 @@ void close_side(struct side *side)
         munmap(side->memory, side->size);
     else if (!side->mapped && !side->borrowed)
         free(side->memory);
+}
+
+void close_with_pd(struct side *side)
+{
+    close_side(side);
+    assert_int_equal(ibv_dealloc_pd(side->pd), 0);
 }
 
 void close_pair(struct pair *pair)
@@ -344,6 +352,12 @@ int post_wr(struct side *from, struct ibv_send_wr wr)
     return ibv_post_send(from->qp, &wr, &bad);
 }
 
+void post_wr_and_expect(struct side *from, struct ibv_send_wr wr, enum ibv_wc_status status)
+{
+    assert_int_equal(post_wr(from, wr), 0);
+    expect_completion(from->cq, wr.wr_id, status);
+}
+
 struct ibv_sge sge_of(const struct side *side, size_t offset, size_t length)
 {
     return (struct ibv_sge){
@@ -355,6 +369,18 @@ int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length
     struct ibv_sge sge = sge_of(side, offset, length);
     struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
     return ibv_post_recv(side->qp, &wr, &bad);
+}
+
+int post_empty_receive(struct ibv_qp *qp, uint64_t wr_id)
+{
+    struct ibv_recv_wr wr = {.wr_id = wr_id}, *bad = NULL;
+    return ibv_post_recv(qp, &wr, &bad);
+}
+
+int post_empty_send(struct ibv_qp *qp)
+{
+    return post_wr(
+            &(struct side){.qp = qp}, (struct ibv_send_wr){.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED});
 }
 
 int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t wr_id, size_t offset, size_t length)
@@ -396,7 +422,7 @@ pthread_t start_waiting_call(void *(*call)(void *), void *argument)
     struct timespec soon;
     assert_int_equal(pthread_create(&thread, NULL, call, argument), 0);
     clock_gettime(CLOCK_REALTIME, &soon);
-    soon.tv_nsec += 50000000;
+    soon.tv_nsec += 100000000;
     soon.tv_sec += soon.tv_nsec / 1000000000;
     soon.tv_nsec %= 1000000000;
     assert_int_equal(pthread_timedjoin_np(thread, NULL, &soon), ETIMEDOUT);
@@ -507,6 +533,13 @@ void connect_qp(struct ibv_qp *qp, struct ibv_qp_attr attr)
     to_init(qp);
     assert_int_equal(modify_to_rtr(qp, &attr), 0);
     assert_int_equal(modify_to_rts(qp, &attr), 0);
+}
+
+struct ibv_srq *create_srq(struct ibv_pd *pd, uint32_t depth)
+{
+    struct ibv_srq *srq = ibv_create_srq(pd, &(struct ibv_srq_init_attr){.attr = {.max_wr = depth, .max_sge = 4}});
+    assert_non_null(srq);
+    return srq;
 }
 
 struct ibv_qp *create_rc_qp(struct ibv_pd *pd, struct ibv_cq *cq, unsigned depth)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "environment.h"
@@ -66,6 +67,12 @@ struct pair {
 void expect_error(int result, int error);
 void expect_null(const void *result, int error);
 
+/* Waits until the condition is true. */
+#define AWAIT(condition)                                                                                               \
+    do {                                                                                                               \
+        for (const int64_t limit = now_ms() + time_limit_ms; !(condition); usleep(100))                                \
+            assert_true(now_ms() < limit);                                                                             \
+    } while (0)
 /* Waits until the descriptor is readable. */
 void expect_readable(int fd);
 
@@ -112,6 +119,8 @@ struct rdma_cm_event *take_request(struct pair *pair);
 /* Creates the queues of the server and accepts the request. */
 void accept_request(struct pair *pair, struct rdma_cm_event *request, const struct options *options);
 void close_side(struct side *side);
+/* Like close_side(). The side has a domain of its own. */
+void close_with_pd(struct side *side);
 
 /* Returns the exit code of a child that exits without being killed. */
 int exit_code_of(pid_t child);
@@ -150,7 +159,12 @@ int post_atomic(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, co
         uint64_t compare_add, uint64_t swap);
 /* Posts one request, and part of a side's buffer as its element. */
 int post_wr(struct side *from, struct ibv_send_wr wr);
+/* Like post_and_expect(). */
+void post_wr_and_expect(struct side *from, struct ibv_send_wr wr, enum ibv_wc_status status);
 struct ibv_sge sge_of(const struct side *side, size_t offset, size_t length);
+/* Post a receive, and a signaled SEND, without data. */
+int post_empty_receive(struct ibv_qp *qp, uint64_t wr_id);
+int post_empty_send(struct ibv_qp *qp);
 /* Posts to a shared receive queue. This side has registered the memory. */
 int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t wr_id, size_t offset, size_t length);
 
@@ -168,6 +182,8 @@ int modify_to_rts(struct ibv_qp *qp, struct ibv_qp_attr *attr);
 struct ibv_qp_attr connection_to(struct ibv_context *context, uint32_t peer);
 /* Moves the queue pair from RESET to RTS. */
 void connect_qp(struct ibv_qp *qp, struct ibv_qp_attr attr);
+/* Creates a shared receive queue with four elements per receive. */
+struct ibv_srq *create_srq(struct ibv_pd *pd, uint32_t depth);
 /* Creates a queue pair for which the connection manager is not necessary. */
 struct ibv_qp *create_rc_qp(struct ibv_pd *pd, struct ibv_cq *cq, unsigned depth);
 

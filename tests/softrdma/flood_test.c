@@ -23,11 +23,8 @@ struct source {
 
 static struct source open_source(const char *address)
 {
-    struct source s = {.fd = socket(AF_INET, SOCK_DGRAM, 0), .own = {.sin_family = AF_INET}};
-    socklen_t size = sizeof(s.own);
-    assert_int_equal(inet_pton(AF_INET, address, &s.own.sin_addr), 1);
-    assert_int_equal(bind(s.fd, (struct sockaddr *)&s.own, size), 0);
-    assert_int_equal(getsockname(s.fd, (struct sockaddr *)&s.own, &size), 0);
+    struct source s;
+    s.fd = open_udp(address, &s.own);
     return s;
 }
 
@@ -156,10 +153,7 @@ PAIR_TEST(invalid_packets_change_nothing, connected)
     expect_completion(p->server.cq, 77, IBV_WC_SUCCESS);
     put_write(bytes, p, psn);
     send_bytes(&peer, bytes, with_crc(bytes, write_size, &peer.own));
-    for (unsigned i = 0; i < time_limit_ms && __atomic_load_n(&p->server.memory[target + 7], __ATOMIC_ACQUIRE) != 0xff;
-            ++i)
-        usleep(1000);
-    assert_int_equal(__atomic_load_n(&p->server.memory[target + 7], __ATOMIC_ACQUIRE), 0xff);
+    AWAIT(__atomic_load_n(&p->server.memory[target + 7], __ATOMIC_ACQUIRE) == 0xff);
     close(peer.fd);
     close(stranger.fd);
     assert_int_equal(ibv_destroy_qp(datagrams), 0);

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -65,12 +64,10 @@ static bool reaches_stopped(struct remote *r, enum ibv_wr_opcode opcode, size_t 
 
 TEST_IN_OWN_PROCESS_OF_ROOT(a_file_descriptor_is_passed)
 {
-    REMOTE r;
     int fd;
     uint8_t *page = map_file(page_size, MAP_SHARED, &fd);
     drop_rights();
-    start_server(&r, &sleeps, page);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, page);
     fill(r.pair.client.memory, 1000, 3);
     assert_true(reaches_stopped(&r, IBV_WR_RDMA_WRITE, 1000));
     assert_memory_equal(page + 8, r.pair.client.memory, 1000);
@@ -82,23 +79,16 @@ TEST_IN_OWN_PROCESS_OF_ROOT(a_file_descriptor_is_passed)
 
 TEST_IN_OWN_PROCESS_OF_ROOT(a_small_message_needs_no_process)
 {
-    REMOTE r;
-    struct ibv_wc wc;
     drop_rights();
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     suspend_server(&r);
-    assert_int_equal(post(&r.pair.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, 0), 0);
-    assert_true(completes_within(r.pair.client.cq, time_limit_ms, &wc));
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    post_and_expect(&r.pair.client, IBV_WR_SEND, 1, 0, 64, NULL, 0, IBV_WC_SUCCESS);
 }
 
 TEST_IN_OWN_PROCESS_OF_ROOT(private_memory_is_left_to_its_owner)
 {
-    REMOTE r;
     drop_rights();
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     fill(r.pair.client.memory, page_size, 3);
     post_and_expect(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, page_size, &r.target, 0, IBV_WC_SUCCESS);
     assert_memory_equal(r.page, r.pair.client.memory, page_size);
@@ -140,21 +130,17 @@ static void register_two_files_in_turns(struct pair *p)
 
 TEST_IN_OWN_PROCESS_OF_ROOT(passed_files_belong_to_a_registration)
 {
-    REMOTE r;
     int fd;
     uint8_t *pages = map_file(2 * page_size, MAP_SHARED, &fd);
     struct board *board = board_at(pages);
     drop_rights();
-    start_server(&r,
+    MEET_SERVER(r,
             &(struct server_plan){
                     .prepare = end_with_client, .size = 2 * page_size, .act = register_two_files_in_turns},
             pages);
-    meet_server(&r);
     memset(r.pair.client.memory, 0xaa, page_size);
     for (unsigned round = 0; round < 40; ++round) {
-        const time_t deadline = time(NULL) + time_limit_ms / 1000;
-        while (board->key == 0)
-            usleep(100);
+        AWAIT(board->key != 0);
         struct ibv_mr mr = {.rkey = board->key};
         struct side target = {.memory = board->target, .mr = &mr};
         for (unsigned i = 0; i < 4; ++i) {
@@ -162,10 +148,7 @@ TEST_IN_OWN_PROCESS_OF_ROOT(passed_files_belong_to_a_registration)
             usleep(500);
         }
         board->key = 0;
-        while (board->rounds != round + 1) {
-            assert_true(time(NULL) < deadline);
-            usleep(100);
-        }
+        AWAIT(board->rounds == round + 1);
     }
     close(fd);
 }
@@ -173,9 +156,7 @@ TEST_IN_OWN_PROCESS_OF_ROOT(passed_files_belong_to_a_registration)
 /* Waits until no more descriptors are open than before. Then, a connection may still have been about to close. */
 static void expect_descriptors(unsigned before)
 {
-    for (unsigned i = 0; i < time_limit_ms && entries_in("/proc/self/fd", "") > before; ++i)
-        usleep(1000);
-    assert_in_range(entries_in("/proc/self/fd", ""), 0, before);
+    AWAIT(entries_in("/proc/self/fd", "") <= before);
 }
 
 struct fd_server {
@@ -326,7 +307,6 @@ static void send_one_message(int in)
 static void accept_a_caller_stopped_for(unsigned ms)
 {
     PAIR p = {0};
-    struct ibv_wc wc;
     const struct child caller = start_child(send_one_message);
     open_listener(&p, "127.0.0.1");
     send_greeting(caller.out, &(struct greeting){.port = rdma_get_src_port(p.listener)});
@@ -338,8 +318,7 @@ static void accept_a_caller_stopped_for(unsigned ms)
     usleep(ms * 1000);
     assert_int_equal(kill(caller.pid, SIGCONT), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-    assert_true(completes_within(p.server.cq, time_limit_ms, &wc));
-    assert_int_equal(wc.wr_id, 7);
+    expect_completion(p.server.cq, 7, IBV_WC_SUCCESS);
     kill(caller.pid, SIGKILL);
     waitpid(caller.pid, NULL, 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_DISCONNECTED), 0);

@@ -114,11 +114,9 @@ TEST_IN_OWN_PROCESS(a_shared_receive_queue_is_reached)
 
 TEST_IN_OWN_PROCESS(a_file_is_reached_through_a_mapping)
 {
-    REMOTE r;
     int fd;
     uint8_t *page = map_file(page_size, MAP_SHARED, &fd);
-    start_server(&r, &sleeps, page);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, page);
     suspend_server(&r);
     struct side *c = &r.pair.client;
     fill(c->memory, page_size, 5);
@@ -141,11 +139,9 @@ static void count_bus_error(int number)
 
 static void keep_the_programs_bus_errors(void)
 {
-    REMOTE r;
     int fd;
     signal(SIGBUS, count_bus_error);
-    start_server(&r, &sleeps, map_file(page_size, MAP_SHARED, &fd));
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, map_file(page_size, MAP_SHARED, &fd));
     post_and_expect(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, IBV_WC_SUCCESS);
     if (sigsetjmp(after_bus_error, 1) == 0)
         raise(SIGBUS);
@@ -195,10 +191,8 @@ static void be_refused_what_the_path_needs(void)
 /* Over the network, a stopped process does not respond. */
 static void expect_the_network(const struct server_plan *plan)
 {
-    REMOTE r;
     unsetenv("SOFTRDMA_TRANSPORT");
-    start_server(&r, plan, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, plan, NULL);
     suspend_server(&r);
     assert_int_equal(post(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, 0), 0);
     expect_no_completion_for(r.pair.client.cq, 100);
@@ -345,9 +339,7 @@ TEST_IN_OWN_PROCESS(a_sleeping_receiver_is_woken)
         if (i % 100 == 0)
             usleep(1000);
     }
-    for (unsigned i = 0; i < time_limit_ms && atomic_load((_Atomic uint64_t *)(void *)r.page) < 2000; ++i)
-        usleep(1000);
-    assert_int_equal(atomic_load((_Atomic uint64_t *)(void *)r.page), 2000);
+    AWAIT(atomic_load((_Atomic uint64_t *)(void *)r.page) == 2000);
 }
 
 TEST(a_bus_error_of_the_program_is_its_own)

@@ -104,11 +104,9 @@ static void post_attempt(struct remote *r)
 
 static void meet_what_is_missing(void)
 {
-    REMOTE r;
     int fd;
     uint8_t *memory = map_missing(&fd);
-    start_server(&r, &sleeps, memory);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, memory);
     if (attempt.missing == truncated_after_use) {
         post_and_expect(&r.pair.client, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, IBV_WC_SUCCESS);
     }
@@ -189,10 +187,8 @@ DEFINE_TEST(huge_pages_that_cannot_be_had, NULL, NULL)
 /* Pages of the program's own memory are missing: its request fails, and the program continues. */
 static void meet_own_missing_memory(void)
 {
-    REMOTE r;
     int fd;
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     struct side *c = &r.pair.client;
     uint8_t *memory = map_missing(&fd);
     struct ibv_mr *mr = ibv_reg_mr(c->pd, memory, size, everything);

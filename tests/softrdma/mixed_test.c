@@ -315,9 +315,7 @@ static void start_both(pid_t pids[2])
     pids[1] = start(work, ends[0], ends[1]);
     close(ends[0]);
     close(ends[1]);
-    for (unsigned i = 0; i < time_limit_ms && !all->connected; ++i)
-        usleep(1000);
-    assert_int_equal(all->connected, 1);
+    AWAIT(all->connected);
 }
 
 static unsigned rounds(void)

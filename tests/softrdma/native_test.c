@@ -422,8 +422,7 @@ TEST(an_atomic_operation_takes_eight_bytes)
         wr.wr.atomic.remote_addr = (uintptr_t)p.server.memory;
         wr.wr.atomic.rkey = p.server.mr->rkey;
         wr.wr.atomic.swap = 1;
-        assert_int_equal(post_wr(&p.client, wr), 0);
-        expect_completion(p.client.cq, 1, IBV_WC_LOC_LEN_ERR);
+        post_wr_and_expect(&p.client, wr, IBV_WC_LOC_LEN_ERR);
         assert_int_equal(p.server.memory[0], 0);
         assert_memory_equal(p.client.memory, "cccccccccccccccc", 16);
     }

@@ -13,23 +13,21 @@
 
 TEST(the_speed_of_the_port_is_that_of_its_attributes)
 {
-    struct ibv_context *context = *state;
     NEWER(int, ibv_query_port_speed, struct ibv_context *, uint32_t, uint64_t *);
     uint64_t speed = 0;
-    assert_int_equal(ibv_query_port_speed(context, 1, &speed), 0);
+    assert_int_equal(ibv_query_port_speed(device, 1, &speed), 0);
     assert_int_equal(speed, 1000); /* 4 lanes of 25 Gb/s */
-    assert_int_equal(ibv_query_port_speed(context, 2, &speed), EINVAL);
+    assert_int_equal(ibv_query_port_speed(device, 2, &speed), EINVAL);
 }
 
 TEST(missing_features_are_reported)
 {
-    struct ibv_context *context = *state;
     uint64_t capabilities[8];
     NEWER(int, _ibv_query_comp_cntr_caps, struct ibv_context *, void *, size_t);
-    assert_int_equal(_ibv_query_comp_cntr_caps(context, capabilities, sizeof(capabilities)), EOPNOTSUPP);
+    assert_int_equal(_ibv_query_comp_cntr_caps(device, capabilities, sizeof(capabilities)), EOPNOTSUPP);
     NEWER(void *, ibv_create_comp_cntr, struct ibv_context *, void *);
     errno = 0;
-    expect_null(ibv_create_comp_cntr(context, capabilities), EOPNOTSUPP);
+    expect_null(ibv_create_comp_cntr(device, capabilities), EOPNOTSUPP);
 }
 
 /* ibv_rc_pingpong of rdma-core 65 allocates its buffer with these functions. */
@@ -39,7 +37,7 @@ TEST(buffers_are_ordinary_memory)
     NEWER(struct ibv_mr *, ibv_reg_buf_mr, struct ibv_pd *, void *, void *, size_t, int);
     NEWER(int, ibv_export_buf_dmabuf_fd, void *);
     NEWER(void, ibv_free_buf, void *);
-    struct ibv_pd *pd = ibv_alloc_pd(*state), *other = ibv_alloc_pd(*state);
+    struct ibv_pd *pd = ibv_alloc_pd(device), *other = ibv_alloc_pd(device);
     void *buffer = NULL;
     char *start = ibv_alloc_buf(pd, 5000, &buffer);
     assert_non_null(start);
@@ -95,26 +93,12 @@ TEST(unknown_operations_of_a_context_are_unsupported)
         first_operation = 3,
         max_operations = 200
     };
-    const struct verbs_context *verbs = verbs_get_ctx(*state);
+    const struct verbs_context *verbs = verbs_get_ctx(device);
     assert_non_null(verbs);
     int (*const *operations)(void *, void *) = (int (*const *)(void *, void *))(const void *)verbs->priv;
     assert_non_null(operations);
     for (size_t i = first_operation; i < max_operations; ++i)
-        assert_int_equal(operations[i](*state, NULL), EOPNOTSUPP);
+        assert_int_equal(operations[i](device, NULL), EOPNOTSUPP);
 }
 
-static int open_device(void **state)
-{
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    assert_non_null(list);
-    *state = ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    return *state == NULL;
-}
-
-static int close_device(void **state)
-{
-    return ibv_close_device(*state);
-}
-
-GROUP_FIXTURE(open_device, close_device)
+GROUP_FIXTURE(open_the_device, close_the_device)

@@ -13,9 +13,7 @@
 #include <new>
 #include <poll.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 #include "base/reserve.hpp"
@@ -29,6 +27,8 @@ namespace
 {
 
 constexpr int hang_s = 120; // limit of a call that does not return
+constexpr ibv_qp_cap few{
+        .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
 
 std::atomic<long> until_failure{0}; // number of allocations until one fails; 0 if none fails
 std::atomic<long> to_fail{0};       // number of allocations that fail from that one
@@ -440,16 +440,6 @@ ibv_qp *create_in_init(end &e)
     return qp;
 }
 
-void post_empty_send(ibv_qp *qp)
-{
-    ibv_send_wr wr{};
-    wr.opcode = IBV_WR_SEND;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    ibv_send_wr *bad = nullptr;
-    if (const int error = ibv_post_send(qp, &wr, &bad); error != 0)
-        give_up("ibv_post_send", error);
-}
-
 // Waits until the progress thread has returned the call of a retry.
 void retry_without_memory(softrdma::queue_pair &qp)
 {
@@ -462,11 +452,7 @@ void retry_without_memory(softrdma::queue_pair &qp)
         const softrdma::lock_guard lock(qp.lock());
         qp.end().try_again_later(true);
     }
-    for (const long start = now_ms(); is_deferred();) {
-        if (now_ms() - start > time_limit_ms)
-            give_up("request is not tried again", ETIMEDOUT);
-        usleep(1000);
-    }
+    AWAIT(!is_deferred());
 }
 
 // Overflows a completion queue, which its queue pairs have in common, and breaks the protocol.
@@ -491,8 +477,8 @@ bool fail_without_memory()
     enter_state(ended, IBV_QPS_ERR);
     {
         const exhaustion no_memory;
-        post_empty_send(ended);
-        post_empty_send(ended);
+        if (post_empty_send(ended) != 0 || post_empty_send(ended) != 0)
+            give_up("ibv_post_send", EINVAL);
         usleep(50000); // the progress thread finds no memory either
     }
     expect_async(context, IBV_EVENT_CQ_ERR, e.cq);
@@ -539,56 +525,35 @@ bool connect_and_close(bool (*use)())
     return all;
 }
 
-bool connection()
-{
-    return connect_and_close(connect_and_use);
-}
-
-bool connection_end()
-{
-    return connect_and_close(end_without_memory);
-}
-
 // Opens its own device, and a queue pair that is connected to itself without the connection manager.
 bool direct()
 {
     ibv_context *context = nullptr;
     end &e = *new (&w.client) end{};
     ibv_qp *qp = nullptr;
-    int count = 0;
-    ibv_device **list = ibv_get_device_list(&count);
+    ibv_device **list = ibv_get_device_list(nullptr);
     bool all = MADE(list) && MADE(context = ibv_open_device(list[0])) && MADE(e.pd = ibv_alloc_pd(context)) &&
                MADE(e.cq = ibv_create_cq(context, 16, nullptr, nullptr, 0));
     ibv_qp_init_attr attr{};
     attr.qp_type = IBV_QPT_RC;
     attr.send_cq = attr.recv_cq = e.cq;
-    attr.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    attr.cap = few;
     all = all && MADE(qp = ibv_create_qp(e.pd, &attr));
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_INIT;
     to.port_num = 1;
-    all = all && CODE(ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-    to.qp_state = IBV_QPS_RTR;
     to.path_mtu = IBV_MTU_1024;
     to.dest_qp_num = qp == nullptr ? 0 : qp->qp_num;
     to.ah_attr.port_num = 1;
     to.ah_attr.is_global = 1;
-    all = all && RETURNS(ibv_query_gid(context, 1, 0, &to.ah_attr.grh.dgid)) &&
-          CODE(ibv_modify_qp(qp, &to,
-                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-    to.qp_state = IBV_QPS_RTS;
     to.timeout = 14;
     to.retry_cnt = to.rnr_retry = 7;
-    all = all && CODE(ibv_modify_qp(qp, &to,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                 IBV_QP_MAX_QP_RD_ATOMIC));
+    all = all && CODE(ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) &&
+          RETURNS(ibv_query_gid(context, 1, 0, &to.ah_attr.grh.dgid)) && CODE(modify_to_rtr(qp, &to)) &&
+          CODE(modify_to_rts(qp, &to));
     if (qp != nullptr)
         GONE(ibv_destroy_qp(qp));
-    if (e.cq != nullptr)
-        GONE(ibv_destroy_cq(e.cq));
-    if (e.pd != nullptr)
-        GONE(ibv_dealloc_pd(e.pd));
+    close_end(e);
     if (context != nullptr)
         GONE(ibv_close_device(context));
     if (list != nullptr)
@@ -610,8 +575,8 @@ bool endpoint()
         return false;
     rdma_cm_id *id = nullptr;
     ibv_qp_init_attr attr{};
-    attr.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
-    bool all = RETURNS(rdma_create_ep(&id, info, nullptr, &attr)) && RETURNS(rdma_listen(id, 1));
+    attr.cap = few;
+    const bool all = RETURNS(rdma_create_ep(&id, info, nullptr, &attr)) && RETURNS(rdma_listen(id, 1));
     if (id != nullptr)
         rdma_destroy_ep(id);
     rdma_freeaddrinfo(info);
@@ -623,7 +588,11 @@ struct scenario {
     bool (*run)();
 };
 
-constexpr scenario scenarios[] = {{"a connection", connection}, {"a device", direct}, {"an endpoint", endpoint}};
+constexpr scenario scenarios[] = {{"a connection", [] { return connect_and_close(connect_and_use); }},
+        {"a device", direct}, {"an endpoint", endpoint}};
+constexpr scenario without_memory[] = {
+        {"the end of a connection", [] { return connect_and_close(end_without_memory); }},
+        {"failures", fail_without_memory}};
 
 // Runs a scenario in which the n-th allocation fails, and `many` after it. Returns false if it allocates less often.
 bool run_failing(const scenario &s, long n, long many)
@@ -643,12 +612,6 @@ bool run_failing(const scenario &s, long n, long many)
     return has_failed;
 }
 
-void run_well(const scenario &s)
-{
-    until_failure = 0;
-    run_failing(s, 0, 0);
-}
-
 // Runs in a process that has not used the device. After the failure, the process must be able to use it.
 bool fails_in_fresh_process(const scenario &s, long n, long many)
 {
@@ -656,7 +619,7 @@ bool fails_in_fresh_process(const scenario &s, long n, long many)
     const pid_t child = fork();
     if (child == 0) {
         const bool failed = run_failing(s, n, many);
-        run_well(s);
+        run_failing(s, 0, 0);
         exit(failed ? 0 : 3);
     }
     int status = 0;
@@ -698,22 +661,15 @@ void sweep(bool (*fails)(const scenario &s, long n, long many), const scenario &
 
 } // namespace
 
-// usage: no_memory_test [SCENARIO N MANY]: runs only that one, for a debugger.
-int main(int argc, char **argv)
+int main()
 {
-    if (argc == 4) {
-        const scenario &s = scenarios[atoi(argv[1])];
-        run_failing(s, atol(argv[2]), atol(argv[3]));
-        run_well(s);
-        return 0;
-    }
     for (const scenario &s : scenarios)
         for (const long many : {1, 3})
             sweep(fails_in_fresh_process, s, many);
     constexpr int until_steady = 40; // the device keeps the last 64 event channels that were destroyed
     for (int i = 0; i < until_steady; ++i)
         for (const scenario &s : scenarios)
-            run_well(s);
+            run_failing(s, 0, 0);
     const long allocations = live;
     const unsigned descriptors = open_descriptors();
     // Timers of closed connections remain for 2 s. Ten failures at a time can therefore exhaust the reserve of the
@@ -721,7 +677,7 @@ int main(int argc, char **argv)
     for (const scenario &s : scenarios)
         for (const long many : {1, 3, 10})
             sweep(run_failing, s, many);
-    for (const scenario &s : {scenario{"the end of a connection", connection_end}, {"failures", fail_without_memory}})
+    for (const scenario &s : without_memory)
         run_failing(s, 0, 0);
     return nothing_is_left(allocations, descriptors) ? 0 : 1;
 }

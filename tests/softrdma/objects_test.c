@@ -79,9 +79,7 @@ DEFINE_TEST(receive_capacities_are_ignored_with_a_shared_queue, open_the_device,
     assert_int_equal(ibv_query_device(device, &device_attr), 0);
     struct ibv_pd *pd = ibv_alloc_pd(device);
     struct ibv_cq *cq = ibv_create_cq(device, 16, NULL, NULL, 0);
-    struct ibv_srq_init_attr shared = {.attr = {.max_wr = 4, .max_sge = 1}};
-    struct ibv_srq *srq = ibv_create_srq(pd, &shared);
-    assert_non_null(srq);
+    struct ibv_srq *srq = create_srq(pd, 4);
     for (int type = IBV_QPT_RC; type <= IBV_QPT_UD; type += IBV_QPT_UD - IBV_QPT_RC) {
         struct ibv_qp_init_attr attr = {.send_cq = cq,
                 .recv_cq = cq,
@@ -165,13 +163,10 @@ DEFINE_TEST(a_shorter_port_structure_is_not_overrun, open_the_device, close_the_
 /* perftest closes the device first, and continues to use the objects. */
 DEFINE_TEST(a_device_closes_whatever_is_left_open, NULL, NULL)
 {
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    struct ibv_context *context = ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    assert_non_null(context);
-    struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+    assert_int_equal(open_the_device(NULL), 0);
+    struct ibv_cq *cq = ibv_create_cq(device, 4, NULL, NULL, 0);
     assert_non_null(cq);
-    assert_int_equal(ibv_close_device(context), 0);
+    assert_int_equal(close_the_device(NULL), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 

@@ -63,11 +63,9 @@ int users_of_network(const side &s)
 }
 
 // The sides agree on shared memory only after the connection is established.
-bool uses_shared_memory_only(const side &s)
+void await_shared_memory(const pair &p)
 {
-    for (int i = 0; i < time_limit_ms && users_of_network(s) != 0; ++i)
-        usleep(1000);
-    return users_of_network(s) == 0;
+    AWAIT(users_of_network(p.client) == 0 && users_of_network(p.server) == 0);
 }
 
 void send(pair &p, std::uint32_t length)
@@ -86,8 +84,7 @@ TEST(only_long_messages_for_a_shared_queue_use_the_network)
     shared.server_srq = true;
     shared.size = 20000;
     OPEN_PAIR(p, &shared);
-    assert_true(uses_shared_memory_only(p.client));
-    assert_true(uses_shared_memory_only(p.server));
+    await_shared_memory(p);
     send(p, 8);
     assert_int_equal(users_of_network(p.server), 0);
     send(p, 20000);
@@ -115,15 +112,8 @@ TEST(polls_alone_connect_queue_pairs)
         const starved_progress starved;
         connect_to(p.client, from, to->qp_num);
         connect_to(p.client, to, from->qp_num);
-        ibv_recv_wr receive{};
-        ibv_recv_wr *bad_receive = nullptr;
-        receive.wr_id = 1;
-        assert_int_equal(ibv_post_recv(to, &receive, &bad_receive), 0);
-        ibv_send_wr send{};
-        ibv_send_wr *bad_send = nullptr;
-        send.opcode = IBV_WR_SEND;
-        send.send_flags = IBV_SEND_SIGNALED;
-        assert_int_equal(ibv_post_send(from, &send, &bad_send), 0);
+        assert_int_equal(post_empty_receive(to, 1), 0);
+        assert_int_equal(post_empty_send(from), 0);
         for (int i = 0; i < 2; ++i)
             assert_int_equal(next_completion(cq).status, IBV_WC_SUCCESS);
     }
@@ -137,8 +127,7 @@ TEST(polls_alone_serve_the_network)
 {
     skip_over_tcp();
     OPEN_PAIR(p, nullptr);
-    assert_true(uses_shared_memory_only(p.client));
-    assert_true(uses_shared_memory_only(p.server));
+    await_shared_memory(p);
     {
         const starved_progress starved;
         assert_int_equal(rdma_disconnect(p.client.id), 0);

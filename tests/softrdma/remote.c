@@ -66,9 +66,7 @@ static void serve(const struct server_plan *plan, uint8_t *page, size_t size, in
     struct rdma_cm_event *request = take_request(&p);
     if (plan->shared_receives > 0) {
         p.server.pd = ibv_alloc_pd(p.server.id->verbs);
-        struct ibv_srq_init_attr attr = {.attr = {.max_wr = plan->shared_receives, .max_sge = 1}};
-        p.srq = ibv_create_srq(p.server.pd, &attr);
-        assert_non_null(p.srq);
+        p.srq = create_srq(p.server.pd, plan->shared_receives);
     }
     accept_request(&p, request, &(struct options){.size = size, .server_memory = page, .server_access = plan->access});
     for (unsigned i = 0; i < plan->receives; ++i)

@@ -108,9 +108,7 @@ static void make_queue(struct receiver *r, struct ibv_context *verbs)
     assert_non_null(l->pd);
     l->mr = ibv_reg_mr(l->pd, l->memory, l->size, IBV_ACCESS_LOCAL_WRITE);
     assert_non_null(l->mr);
-    struct ibv_srq_init_attr attr = {.attr = {.max_wr = receives, .max_sge = 1}};
-    r->srq = ibv_create_srq(l->pd, &attr);
-    assert_non_null(r->srq);
+    r->srq = create_srq(l->pd, receives);
     for (uint64_t i = 0; i < receives; ++i)
         assert_int_equal(post_shared(r, i), 0);
 }
