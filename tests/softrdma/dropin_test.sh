@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: dropin_test.sh SOFTRDMA DROPIN-DIRECTORY LIBRARY-DIRECTORY
-# The library that stands in for libibverbs and librdmacm has their symbols with their versions, and programs run on it.
+# The library that stands in for libibverbs and librdmacm has their symbols with their versions, and programs run on it. The
+# preloaded library replaces all their public functions: a real one would be called with objects of the device.
 softrdma=$1 dropin=$2 libraries=$3
+device=$dropin/../libsoftrdma.so
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failures=0
@@ -26,6 +28,13 @@ if [ -e "$libraries/libibverbs.so.1" ] && [ -e "$libraries/librdmacm.so.1" ]; th
     [ "$(wc -l <"$work/real")" -ge 150 ] || fail "could not list the real symbols"
     missing=$(comm -23 "$work/real" "$work/ours")
     [ -z "$missing" ] || fail "the library lacks" $missing
+    # Only provider libraries call ibv_register_driver, with objects of their own.
+    nm -D --defined-only "$libraries/libibverbs.so.1" "$libraries/librdmacm.so.1" |
+        sed -n 's/.* [TWi] \([a-z_0-9]*\)@@*\(IBVERBS\|RDMACM\)_[0-9].*/\1/p' | grep -v -x ibv_register_driver | sort -u >"$work/wanted"
+    nm -D --defined-only "$device" | awk '$2 == "T" { print $3 }' | sort -u >"$work/replaced"
+    [ "$(wc -l <"$work/wanted")" -ge 100 ] || fail "could not list the real functions"
+    missing=$(comm -23 "$work/wanted" "$work/replaced")
+    [ -z "$missing" ] || fail "the device lacks" $missing
 else
     echo "skipped: no rdma-core in $libraries to compare with"
 fi
@@ -34,10 +43,13 @@ for name in libibverbs.so librdmacm.so librdmacm.so.1; do
 done
 # Only the preloaded library has symbols without a version: functions of the C library that it replaces.
 nm -D --defined-only "$dropin/libibverbs.so.1" | sed -n 's/.* [TDBRVWi] \([^@]*\)$/\1/p' | sort >"$work/plain"
-nm -D --defined-only "$dropin/../libsoftrdma.so" | sed 's/.* //' | sort >"$work/preload"
+nm -D --defined-only "$device" | sed 's/.* //' | sort >"$work/preload"
 [ "$(wc -l <"$work/plain")" -ge 50 ] || fail "could not list the replaced functions"
 leaked=$(comm -23 "$work/plain" "$work/preload")
 [ -z "$leaked" ] || fail "the library exports" $leaked
+! grep '@' "$work/preload" || fail "the symbols of the device have versions: not allowed in a preload"
+! grep '^_Z' "$work/preload" || fail "C++ symbols are exported"
+! readelf -d "$device" | grep NEEDED | grep -v -e libc.so -e ld-linux || fail "the device needs other libraries"
 # A program of a later release of rdma-core needs the nodes of that release; a provider needs all private symbols in the
 # node of its release.
 for node in IBVERBS_1.25 RDMACM_1.9; do
