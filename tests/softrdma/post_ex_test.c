@@ -80,15 +80,15 @@ PAIR_TEST(one_sided_operations_move_data, with_plain_ops)
 
 PAIR_TEST(messages_carry_inline_and_immediate_data, with_plain_ops)
 {
-    for (unsigned i = 0; i < 3; ++i)
+    for (unsigned i = 0; i < 4; ++i)
         assert_int_equal(post_receive(&p->server, i, 64 * i, 64), 0);
     char text[] = "first half, second half";
-    const struct ibv_data_buf halves[] = {{.addr = text, .length = 10}, {.addr = text + 12, .length = 11}};
+    const struct ibv_data_buf halves[] = {{text, 10}, {text, 0}, {text + 12, 11}};
     struct ibv_qp_ex *qp = start(p, 1);
     ibv_wr_send(qp);
     ibv_wr_set_inline_data(qp, text, 5);
     ibv_wr_send_imm(qp, htonl(77));
-    ibv_wr_set_inline_data_list(qp, 2, halves);
+    ibv_wr_set_inline_data_list(qp, 3, halves);
     ibv_wr_rdma_write_imm(qp, p->server.mr->rkey, remote(p, 1000), htonl(78));
     ibv_wr_set_inline_data(qp, text, 5);
     memset(text, '-', sizeof(text)); /* the data was copied when it was set */
@@ -105,6 +105,17 @@ PAIR_TEST(messages_carry_inline_and_immediate_data, with_plain_ops)
     assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
     assert_int_equal(ntohl(wc.imm_data), 78);
     assert_memory_equal(p->server.memory + 1000, "first", 5);
+
+    /* The other interface. */
+    memcpy(text, "First half, second half", sizeof(text));
+    struct ibv_sge list[] = {{(uintptr_t)text, 10, 0}, {(uintptr_t)text, 0, 0}, {(uintptr_t)text + 12, 11, 0}};
+    struct ibv_send_wr send = {.wr_id = 1, .sg_list = list, .num_sge = 3, .opcode = IBV_WR_SEND};
+    send.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+    assert_int_equal(post_wr(&p->client, send), 0);
+    memset(text, '-', sizeof(text));
+    expect_completion(p->client.cq, 1, IBV_WC_SUCCESS);
+    assert_int_equal(next_completion(p->server.cq).byte_len, 21);
+    assert_memory_equal(p->server.memory + 192, "First halfsecond half", 21);
 }
 
 /* One thread builds a batch on each of two queue pairs, and polls both. */
@@ -157,6 +168,11 @@ PAIR_TEST(a_batch_that_exceeds_the_queue_is_rejected_whole, with_plain_ops)
     add_write(p, 0, 1);
     ibv_wr_rdma_write(qp, p->server.mr->rkey, remote(p, 8));
     ibv_wr_set_inline_data(qp, long_text, sizeof(long_text));
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    const struct ibv_data_buf endless[] = {{long_text, 1}, {long_text, SIZE_MAX}};
+    qp = start(p, 1);
+    ibv_wr_send(qp);
+    ibv_wr_set_inline_data_list(qp, 2, endless);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
     post_and_expect(&p->client, IBV_WR_RDMA_WRITE, 9, 0, 1, &p->server, 100, IBV_WC_SUCCESS);
     for (unsigned i = 0; i < 17; ++i)

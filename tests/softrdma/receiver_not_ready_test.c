@@ -4,20 +4,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-PAIR_TEST(a_sender_with_infinite_retries_waits_for_the_receive, connected)
-{
-    fill(p->client.memory, 64, 8);
-    for (uint64_t i = 0; i < 5; ++i)
-        assert_int_equal(post(&p->client, IBV_WR_SEND, i, i, 8, NULL, 0, 0), 0);
-    expect_no_completion_for(p->client.cq, 100);
-    for (uint64_t i = 0; i < 5; ++i) {
-        assert_int_equal(post_receive(&p->server, i, i * 8, 8), 0);
-        expect_completion(p->server.cq, i, IBV_WC_SUCCESS);
-        expect_completion(p->client.cq, i, IBV_WC_SUCCESS);
-        assert_memory_equal(p->server.memory + i * 8, p->client.memory + i, 8);
-    }
-}
-
 PAIR_TEST(requests_behind_a_waiting_message_stay_in_order, connected)
 {
     fill(p->client.memory, 4096, 8);

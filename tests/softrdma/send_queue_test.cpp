@@ -81,29 +81,6 @@ DEFINE_TEST(both_post_interfaces_build_the_same_request, nullptr, nullptr)
     assert_int_equal(q.batch.error(), 0);
 }
 
-DEFINE_TEST(inline_data_is_copied_contiguously, nullptr, nullptr)
-{
-    queue q;
-    char text[] = "first half, second half";
-    std::vector<ibv_sge> list{sge_of(text, 10), sge_of(text, 0), sge_of(text + 12, 11)};
-    wqe one;
-    one.set(request(IBV_WR_SEND, list, IBV_SEND_INLINE));
-    wqe &two = q.batch.add(7, 0, IBV_WR_SEND);
-    const ibv_data_buf pieces[] = {{text, 10}, {text, 0}, {text + 12, 11}};
-    q.batch.set_inline(pieces);
-    memset(text, '-', sizeof(text));
-    for (const wqe *w : {&one, &two}) {
-        assert_true(w->is_inline());
-        assert_int_equal(w->sg_list().size(), 0);
-        assert_int_equal(w->inline_data().iov_len, 21);
-        assert_memory_equal(w->inline_data().iov_base, "first halfsecond half", 21);
-    }
-    q.batch.set_sge(0x2000, 3, 5); // replaces the list set before
-    assert_false(two.is_inline());
-    assert_int_equal(two.sg_list().size(), 1);
-    assert_int_equal(two.length, 3);
-}
-
 DEFINE_TEST(fields_that_an_opcode_does_not_use_are_ignored, nullptr, nullptr)
 {
     std::vector<ibv_sge> list;
@@ -169,33 +146,6 @@ DEFINE_TEST(invalid_requests_are_rejected_or_complete_with_an_error, nullptr, nu
     assert_int_equal(status(IBV_WR_ATOMIC_CMP_AND_SWP), IBV_WC_LOC_LEN_ERR);
     list.assign(2, sge_of(nullptr, UINT32_MAX)); // the total exceeds 32 bits
     assert_int_equal(status(IBV_WR_RDMA_WRITE), IBV_WC_LOC_LEN_ERR);
-}
-
-DEFINE_TEST(a_batch_rejects_requests_that_do_not_fit, nullptr, nullptr)
-{
-    queue q;
-    q.batch.start();
-    q.batch.set_sge(0, 0, 0); // no request was added
-    assert_int_equal(q.batch.error(), EINVAL);
-    q.batch.unlock();
-    q.batch.start();
-    q.batch.add(1, 0, IBV_WR_SEND);
-    const std::byte byte{};
-    const ibv_data_buf long_one{const_cast<std::byte *>(&byte), SIZE_MAX};
-    const ibv_data_buf pieces[] = {{const_cast<std::byte *>(&byte), 1}, long_one};
-    q.batch.set_inline(pieces);
-    assert_int_equal(q.batch.error(), EINVAL);
-    q.batch.unlock();
-    q.post(1);
-    q.batch.start();
-    for (unsigned i = 0; i < 3; ++i)
-        q.batch.add(i, 0, IBV_WR_SEND);
-    assert_int_equal(q.batch.error(), 0);
-    q.batch.add(3, 0, IBV_WR_SEND).set_remote(1, 1); // the batch has failed already
-    assert_int_equal(q.batch.error(), ENOMEM);
-    assert_int_equal(q.batch.size(), 3);
-    assert_int_equal(q.sq.front().wr_id, 1);
-    q.batch.unlock();
 }
 
 DEFINE_TEST(the_ring_keeps_order_and_reuses_entries, nullptr, nullptr)
