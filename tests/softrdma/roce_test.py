@@ -123,11 +123,11 @@ class Relay(threading.Thread):
     `renumbers`, gives them identifications and congestion marks, sends congestion notifications to their senders,
     changes a byte in that share of them, and removes the UDP checksums, those of IPv6 packets too."""
 
-    def __init__(self, hosts: list[Host], share: float, renumbers: bool) -> None:
+    def __init__(self, hosts: list[Host]) -> None:
         super().__init__(daemon=True)
         self.sockets = [host.socket for host in hosts]
-        self.share = share
-        self.renumbers = renumbers
+        self.share = 0.0
+        self.renumbers = False
         self.only_management = False # otherwise each packet may be lost
         self.lost: set[int] = set() # attributes of messages of the connection manager that are all lost
         self.random = random.Random(1)
@@ -192,12 +192,9 @@ class RoceTest(unittest.TestCase):
             self.hosts.append(Host(address))
             self.addCleanup(self.hosts[-1].end)
         self.left, self.right = self.hosts
+        self.relay = Relay(self.hosts)
+        self.addCleanup(self.relay.end)
         self.port = 18515
-
-    def relay(self, share: float = 0.0, renumbers: bool = False) -> Relay:
-        relay = Relay(self.hosts, share, renumbers)
-        self.addCleanup(relay.end)
-        return relay
 
     def start(self, host: Host, *program: str, **options: object) -> subprocess.Popen:
         """Starts a program that ends with the test."""
@@ -241,9 +238,8 @@ class RoceTest(unittest.TestCase):
         self.finish(self.left.start(*client, LD_PRELOAD=LINGER), server)
 
     def test_packets_are_those_of_the_standard(self) -> None:
-        relay = self.relay()
         self.exchange("-n", "20", "-s", "10001")
-        frames = list(relay.frames)
+        frames = list(self.relay.frames)
         self.assertGreater(len(frames), 20 * 2 * 10)
         self.expect_valid_checksums(frames)
         rows = self.decode(frames, "infiniband.bth.opcode")
@@ -259,10 +255,9 @@ class RoceTest(unittest.TestCase):
 
     def identifications_of_long_messages(self, count: int = 5, **environment: str) -> list[set[int]]:
         """Returns the identifications of the packets of each host, after a transfer between two of this device."""
-        relay = self.relay()
         self.connect("-S", "60000", "-C", str(count), **environment)
-        self.expect_valid_checksums(relay.frames)
-        return [{int.from_bytes(frame[18:20]) for frame in relay.frames if frame[26:30] == socket.inet_aton(address)}
+        self.expect_valid_checksums(self.relay.frames)
+        return [{int.from_bytes(frame[18:20]) for frame in self.relay.frames if frame[26:30] == socket.inet_aton(address)}
                 for address in (LEFT, RIGHT)]
 
     def test_groups_of_packets_are_those_of_the_standard(self) -> None:
@@ -279,10 +274,9 @@ class RoceTest(unittest.TestCase):
             self.assertGreater(max(found), 16)
 
     def test_datagrams_are_those_of_the_standard(self) -> None:
-        relay = self.relay()
         server, client = self.serve("-n", "20", "-s", "1001", program="ibv_ud_pingpong")
         self.finish(self.left.start(*client), server)
-        frames = list(relay.frames)
+        frames = list(self.relay.frames)
         self.assertGreaterEqual(len(frames), 2 * 20)
         self.expect_valid_checksums(frames)
         for row in self.decode(frames, "infiniband.bth.opcode", "infiniband.deth.q_key", "infiniband.bth.padcnt"):
@@ -353,50 +347,49 @@ class RoceTest(unittest.TestCase):
         self.assertLessEqual({ACK, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATIONAL}, syndromes)
 
     def test_lost_repeated_and_reordered_packets(self) -> None:
-        relay = self.relay(0.01)
+        self.relay.share = 0.01
         self.exchange("-n", "40", "-s", "30001")
         self.exchange("-n", "20", "-s", "70001", "-e")
-        self.assertGreater(len(relay.frames), 20 * 2 * 68)
-        self.assertEqual({ACK, SEQUENCE_ERROR}, {frame[54] for frame in relay.frames if frame[42] == ACKNOWLEDGE})
+        self.assertGreater(len(self.relay.frames), 20 * 2 * 68)
+        self.assertEqual({ACK, SEQUENCE_ERROR}, {frame[54] for frame in self.relay.frames if frame[42] == ACKNOWLEDGE})
 
     def test_a_packet_of_another_message(self) -> None:
-        relay = self.relay(1.0) # the test sends the packets of the client
+        self.relay.share = 1.0 # the test sends the packets of the client
         server, client = self.serve("-s", "2000")
         client = self.start(self.left, *client)
-        wait_until(lambda: len(relay.frames) > 1, "a message")
-        first, last = relay.frames[:2]
+        wait_until(lambda: len(self.relay.frames) > 1, "a message")
+        first, last = self.relay.frames[:2]
         self.assertEqual([0, 2], [first[42], last[42]])
-        del relay.frames[:]
+        del self.relay.frames[:]
         for frame in (first, roce_packets.with_identification(last[:42] + b"\x08" + last[43:], 0)): # WRITE last
             self.right.socket.send(frame)
         output = server.communicate(timeout=LIMIT_S)[0]
         self.assertIn("Failed status Work Request Flushed Error", output)
-        rejections = {(frame[51:54], frame[54]) for frame in relay.frames if frame[26:30] == socket.inet_aton(RIGHT) and frame[54] != ACK}
+        rejections = {(frame[51:54], frame[54]) for frame in self.relay.frames
+                      if frame[26:30] == socket.inet_aton(RIGHT) and frame[54] != ACK}
         self.assertEqual({(last[51:54], INVALID_REQUEST)}, rejections)
 
     def test_a_late_copy_of_a_read_request(self) -> None:
-        relay = self.relay()
         server, client = self.serve_rping("-C", "300")
         client = self.start(self.left, *client)
-        reads = lambda: [frame for frame in relay.frames if frame[42] == READ_REQUEST]
+        reads = lambda: [frame for frame in self.relay.frames if frame[42] == READ_REQUEST]
         wait_until(lambda: len(reads()) > 1, "requests")
         copy = reads()[0][:62] + bytes(4) + reads()[0][66:] # its key is no longer valid
         self.left.socket.send(roce_packets.with_identification(copy, 0))
         self.finish(client, server)
 
     def test_other_identifications_congestion_marks_and_damaged_packets(self) -> None:
-        self.relay(0.01, renumbers=True)
+        self.relay.share, self.relay.renumbers = 0.01, True
         self.exchange("-n", "40", "-s", "30001")
 
     def test_packets_of_ipv6_without_checksum(self) -> None:
         for host, address in ((self.left, "fd77::1"), (self.right, "fd77::2")):
             host.add_address(address)
-        relay = self.relay(renumbers=True)
+        self.relay.renumbers = True
         self.exchange("-n", "40", "-s", "30001", "-g", "1")
-        self.assertGreater(len(relay.frames), 40 * 2 * 30)
+        self.assertGreater(len(self.relay.frames), 40 * 2 * 30)
 
     def test_processes_share_the_port(self) -> None:
-        self.relay()
         first, _ = self.serve()
         others = [self.serve() for _ in range(3)]
         (second, client), (third, client_of_third), (fourth, client_of_fourth) = others
@@ -410,7 +403,6 @@ class RoceTest(unittest.TestCase):
         self.exchange() # no process has the port
 
     def test_a_process_joins_while_all_others_are_stopped(self) -> None:
-        self.relay()
         stopped = [self.serve() for _ in range(3)]
         for server, _ in stopped:
             server.send_signal(signal.SIGSTOP)
@@ -461,9 +453,8 @@ class RoceTest(unittest.TestCase):
         return output
 
     def test_messages_of_the_connection_manager_are_those_of_the_standard(self) -> None:
-        relay = self.relay()
         self.connect()
-        frames, attributes = relay.messages(), relay.attributes()
+        frames, attributes = self.relay.messages(), self.relay.attributes()
         self.expect_valid_checksums(frames)
         self.assertLessEqual({REQ, REP, RTU, DREQ, DREP}, set(attributes))
         rows = self.decode(frames, "infiniband.mad.attributeid", "infiniband.mad.mgmtclass", "infiniband.deth.q_key",
@@ -477,12 +468,10 @@ class RoceTest(unittest.TestCase):
 
     def connect_until(self, attribute: int) -> tuple[subprocess.Popen, subprocess.Popen, bytes]:
         """Connects a client that does not disconnect. Returns the server, the client and the message of that attribute."""
-        relay = self.relay()
         server, client = self.serve_rping(SOFTRDMA_LOG="warn")
         client = self.start(self.left, *self.endless(client))
-        wait_until(lambda: any(frame[42] == READ_REQUEST for frame in relay.frames), "an established connection")
-        self.relay_of_connection = relay
-        return server, client, relay.messages(attribute)[0]
+        wait_until(lambda: any(frame[42] == READ_REQUEST for frame in self.relay.frames), "an established connection")
+        return server, client, self.relay.messages(attribute)[0]
 
     def test_a_rejection_of_an_established_connection(self) -> None:
         server, _, ready = self.connect_until(RTU)
@@ -499,11 +488,10 @@ class RoceTest(unittest.TestCase):
         self.assertIn("connection lost: its queue pair requests another one", output)
         self.assertIn("DISCONNECT EVENT", output)
         self.assertIn("DISCONNECT EVENT", client.communicate(timeout=LIMIT_S)[0]) # not lost by this peer
-        rejections = self.relay_of_connection.messages(REJ)
+        rejections = self.relay.messages(REJ)
         self.assertEqual([(b"new!", b"\0\x0a")], [(f[90:94], f[96:98]) for f in rejections])
 
     def test_a_trace_contains_messages_of_the_connection_manager(self) -> None:
-        self.relay()
         server, client = self.serve_rping()
         with tempfile.TemporaryDirectory() as directory:
             file = os.path.join(directory, "trace.pcapng")
@@ -515,52 +503,49 @@ class RoceTest(unittest.TestCase):
             self.assertEqual([REQ, REP, RTU, DREQ], [key for key in dict.fromkeys(attributes) if key in (REQ, REP, RTU, DREQ)])
 
     def test_lost_and_repeated_messages_of_the_connection_manager(self) -> None:
-        relay = self.relay(0.25)
-        relay.only_management = True
+        self.relay.share = 0.25
+        self.relay.only_management = True
         server = self.start_server(7471, "ucmatose", "-b", RIGHT, "-p", "7471", "-c", "20", "-C", "5")
         self.finish(self.left.start("ucmatose", "-s", RIGHT, "-p", "7471", "-c", "20", "-C", "5"), server)
-        attributes = relay.attributes()
+        attributes = self.relay.attributes()
         self.assertGreater(attributes.count(REQ), 20)
         self.assertNotIn(REJ, attributes)
 
     def test_an_exit_repeats_a_lost_message(self) -> None:
-        relay = self.relay()
-        relay.lost = {DREQ}
+        self.relay.lost = {DREQ}
         server, client = self.serve_rping()
         client = self.start(self.left, *client) # exits at once after its request to disconnect
-        wait_until(lambda: relay.attributes().count(DREQ) > 2, "repeated requests to disconnect")
-        relay.lost = set()
+        wait_until(lambda: self.relay.attributes().count(DREQ) > 2, "repeated requests to disconnect")
+        self.relay.lost = set()
         self.finish(client, server)
 
     def test_a_peer_that_gets_no_message(self) -> None:
-        relay = self.relay()
         for lost in (REQ, REP, RTU):
-            relay.lost = {lost}
+            self.relay.lost = {lost}
             server, client = self.serve_rping(SOFTRDMA_CM_TIMEOUT_MS="1500")
             if lost == RTU: # the server ends the connection
                 client = self.start(self.left, *client, SOFTRDMA_CM_TIMEOUT_MS="1500")
                 self.assertIn("RDMA_CM_EVENT_UNREACHABLE", server.communicate(timeout=LIMIT_S)[0])
             else: # the server may end it first (reason 4, timeout)
                 self.fail_in_time(client, "RDMA_CM_EVENT_(UNREACHABLE|REJECTED, error 4)", SOFTRDMA_CM_TIMEOUT_MS="1500")
-        attributes = relay.attributes()
-        guid = relay.messages(REQ)[0][102:110]
-        timeouts = [frame for frame in relay.messages(REJ) if frame[96:98] == b"\0\4"]
+        attributes = self.relay.attributes()
+        guid = self.relay.messages(REQ)[0][102:110]
+        timeouts = [frame for frame in self.relay.messages(REJ) if frame[96:98] == b"\0\4"]
         self.assertEqual({(16, guid)}, {(frame[95], frame[98:106]) for frame in timeouts}) # all that identifies a sender without ID
         self.assertGreater(attributes.count(RTU), 1) # one for each repeated REP
         self.assertLess(len(attributes), 150)
 
     def test_a_listener_that_begins_between_two_copies_of_a_request(self) -> None:
-        relay = self.relay()
         _, command = self.serve_rping() # the process that rejects the first copy
-        relay.lost = {REQ}
+        self.relay.lost = {REQ}
         command[command.index(str(self.port))] = str(self.port + 1)
         client = self.start(self.left, *command)
-        wait_until(lambda: len(relay.messages(REQ)) > 1, "a repeated request")
-        first, second = relay.messages(REQ)[:2]
+        wait_until(lambda: len(self.relay.messages(REQ)) > 1, "a repeated request")
+        first, second = self.relay.messages(REQ)[:2]
         self.right.socket.send(first)
-        wait_until(lambda: relay.messages(REJ), "a rejection")
+        wait_until(lambda: self.relay.messages(REJ), "a rejection")
         server, _ = self.serve_rping()
-        relay.lost = set()
+        self.relay.lost = set()
         self.right.socket.send(second)
         self.finish(client, server)
 
@@ -570,22 +555,20 @@ class RoceTest(unittest.TestCase):
             frame[110:136] + bytes([mtu << 4 | frame[136] & 0xf]) + frame[137:]
         self.right.socket.send(roce_packets.with_identification(frame, 0))
 
-    @staticmethod
-    def await_answers(relay: Relay, number: int) -> list[tuple[int, int]]:
+    def await_answers(self, number: int) -> list[tuple[int, int]]:
         """Waits for answers to the request with that communication ID. Returns their attributes, and reasons to reject it."""
         def answers() -> list[tuple[int, int]]:
-            frames = [f for f in relay.messages() if f[90:94] == number.to_bytes(4)]
+            frames = [f for f in self.relay.messages() if f[90:94] == number.to_bytes(4)]
             return [(attribute_of(f), int.from_bytes(f[96:98]) if attribute_of(f) == REJ else 0) for f in frames]
         wait_until(answers, "an answer")
         return answers()
 
     def test_a_request_waits_for_a_listener(self) -> None:
-        relay = self.relay()
         self.connect()
-        request = relay.messages(REQ)[0]
+        request = self.relay.messages(REQ)[0]
         self.serve_rping() # the process that receives the requests
         self.send_request(request, 1, 1)
-        self.assertEqual([(REJ, 8)], self.await_answers(relay, 1)) # no program listens
+        self.assertEqual([(REJ, 8)], self.await_answers(1)) # no program listens
         numbers = itertools.count(2)
         for port in range(20000, 20020):
             server = self.start(self.right, "ucmatose", "-b", RIGHT, "-p", str(port), "-c", "100")
@@ -597,7 +580,7 @@ class RoceTest(unittest.TestCase):
                     self.send_request(request, number, port)
             if time.monotonic() - sent < 0.3: # otherwise this process has been delayed
                 break
-        self.assertEqual({(REP, 0)}, set(self.await_answers(relay, number)))
+        self.assertEqual({(REP, 0)}, set(self.await_answers(number)))
 
     def test_a_program_listens_at_the_tcp_port_of_its_listener(self) -> None:
         self.serve_rping()
@@ -605,13 +588,12 @@ class RoceTest(unittest.TestCase):
         subprocess.run([*self.right.enter, sys.executable, "-c", program], check=True)
 
     def test_requests_with_an_invalid_path_mtu(self) -> None:
-        relay = self.relay()
         self.connect()
-        request = relay.messages(REQ)[0]
+        request = self.relay.messages(REQ)[0]
         self.serve_rping()
         for mtu in (0, MTU_1024 + 1, 6, 15):
             self.send_request(request, 100 + mtu, self.port, mtu=mtu)
-            self.assertEqual([(REJ, 26)], self.await_answers(relay, 100 + mtu))
+            self.assertEqual([(REJ, 26)], self.await_answers(100 + mtu))
 
     def serve_udaddy(self, *options: str, **environment: str) -> tuple[subprocess.Popen, list[str]]:
         """Starts a server at the right that datagram queue pairs find. Returns it and the command of its client."""
@@ -619,20 +601,19 @@ class RoceTest(unittest.TestCase):
         return server, ["udaddy", "-s", RIGHT, *options]
 
     def test_resolutions_are_those_of_the_standard(self) -> None:
-        relay = self.relay()
         server, client = self.serve_udaddy("-C", "5")
         self.finish(self.left.start(*client), server)
         self.finish(*self.within_one_host())
-        self.expect_valid_checksums(relay.messages())
-        self.assertEqual({SIDR_REQ, SIDR_REP}, set(relay.attributes()))
-        request, reply = [relay.messages(attribute)[0][62:-4] for attribute in (SIDR_REQ, SIDR_REP)]
+        self.expect_valid_checksums(self.relay.messages())
+        self.assertEqual({SIDR_REQ, SIDR_REP}, set(self.relay.attributes()))
+        request, reply = [self.relay.messages(attribute)[0][62:-4] for attribute in (SIDR_REQ, SIDR_REP)]
         self.assertEqual(request[8:16] + request[24:28], reply[8:16] + reply[24:28]) # transaction, request ID
         service = (RDMA_PS_UDP << 16 | UDADDY_PORT).to_bytes(8)
         self.assertEqual(b"\xff\xff\0\0" + service + b"\0\x40", request[28:42])
         self.assertEqual(bytes(12) + socket.inet_aton(LEFT) + bytes(12) + socket.inet_aton(RIGHT), request[44:76])
         self.assertEqual(bytes(4), reply[28:32]) # status
         self.assertEqual(service + RDMA_UDP_QKEY.to_bytes(4), reply[36:48])
-        packets = [frame for frame in relay.frames if not is_management(frame)]
+        packets = [frame for frame in self.relay.frames if not is_management(frame)]
         self.assertIn(reply[32:35], {frame[47:50] for frame in packets})
         self.assertEqual({RDMA_UDP_QKEY.to_bytes(4)}, {frame[54:58] for frame in packets})
 
@@ -641,50 +622,47 @@ class RoceTest(unittest.TestCase):
         return self.right.start(*client), server
 
     def test_lost_and_repeated_resolutions(self) -> None:
-        relay = self.relay(0.25)
-        relay.only_management = True
+        self.relay.share = 0.25
+        self.relay.only_management = True
         server, client = self.serve_udaddy("-c", "20", "-C", "5")
         self.finish(self.left.start(*client), server)
-        attributes = relay.attributes()
+        attributes = self.relay.attributes()
         self.assertGreater(attributes.count(SIDR_REQ), 20)
         self.assertGreaterEqual(attributes.count(SIDR_REP), 20)
 
     def test_messages_to_a_service_of_the_other_kind(self) -> None:
-        relay = self.relay()
         server, client = self.serve_udaddy("-C", "5")
         _, client_of_other = self.serve_rping()
         self.finish(self.left.start(*client), server)
         self.fail_in_time(self.to_no_listener(client_of_other), "RDMA_CM_EVENT_REJECTED, error 8")
         self.serve_udaddy()
         services = {REQ: RDMA_PS_UDP << 16 | UDADDY_PORT, SIDR_REQ: RDMA_PS_TCP << 16 | self.port}
-        frames = {attribute: relay.messages(attribute)[0] for attribute in services}
+        frames = {attribute: self.relay.messages(attribute)[0] for attribute in services}
         for attribute, answer, place, reason in ((REQ, REJ, 96, b"\0\x08"), (SIDR_REQ, SIDR_REP, 90, b"\x01\0")):
             frame = frames[attribute][:86] + b"new!" + frames[attribute][90:94] + services[attribute].to_bytes(8) + \
                 frames[attribute][102:]
-            before = len(relay.messages())
+            before = len(self.relay.messages())
             self.right.socket.send(roce_packets.with_identification(frame, 0))
-            wait_until(lambda: len(relay.messages()) > before, "an answer")
-            reply = relay.messages()[before]
+            wait_until(lambda: len(self.relay.messages()) > before, "an answer")
+            reply = self.relay.messages()[before]
             self.assertEqual(answer, attribute_of(reply))
             self.assertEqual(reason, reply[place:place + 2])
 
     def test_resolutions_that_fail(self) -> None:
-        relay = self.relay()
         self.fail_in_time(["udaddy", "-s", RIGHT], "RDMA_CM_EVENT_UNREACHABLE, error: -110", # no process has the port
                           SOFTRDMA_CM_TIMEOUT_MS="1500")
         self.serve_rping() # its process answers
         self.fail_in_time(["udaddy", "-s", RIGHT], "RDMA_CM_EVENT_UNREACHABLE, error: 1")
         _, client = self.serve_udaddy()
         for lost in (SIDR_REQ, SIDR_REP):
-            relay.lost = {lost}
-            before = len(relay.attributes())
+            self.relay.lost = {lost}
+            before = len(self.relay.attributes())
             self.fail_in_time(client, "RDMA_CM_EVENT_UNREACHABLE, error: -110", SOFTRDMA_CM_TIMEOUT_MS="1500")
-            attributes = relay.attributes()[before:]
+            attributes = self.relay.attributes()[before:]
             self.assertIn(attributes.count(SIDR_REQ), range(3, 17))
             self.assertEqual(attributes.count(SIDR_REP), attributes.count(SIDR_REQ) if lost == SIDR_REP else 0)
 
     def test_a_stopped_listener_delays_no_other(self) -> None:
-        self.relay()
         stopped, its_client = self.serve_rping()
         running, client = self.serve_rping()
         stopped.send_signal(signal.SIGSTOP)
@@ -697,21 +675,19 @@ class RoceTest(unittest.TestCase):
         return [*client[:5], "1", *client[6:]]
 
     def test_a_killed_server(self) -> None:
-        relay = self.relay()
         other, client_of_other = self.serve_rping() # answers for the killed process
         command = ["ib_write_bw", "-R", "-p", "7472", "-D", str(LIMIT_S), "-s", "8"]
         server = self.start_server(7472, *command)
         client = self.start(self.left, *command, RIGHT, SOFTRDMA_CM_TIMEOUT_MS="1500")
-        wait_until(lambda: len(relay.frames) > 1000 or client.poll() is not None, "a connection")
+        wait_until(lambda: len(self.relay.frames) > 1000 or client.poll() is not None, "a connection")
         server.kill()
         self.expect_failure(client, "Failed status 12") # IBV_WC_RETRY_EXC_ERR
         self.finish(self.left.start(*client_of_other), other)
 
     def test_damaged_and_unknown_messages(self) -> None:
-        relay = self.relay()
         server, client = self.serve_rping()
         self.fail_in_time(self.to_no_listener(client), "RDMA_CM_EVENT_REJECTED, error 8")
-        request = relay.messages(REQ)[0]
+        request = self.relay.messages(REQ)[0]
         request = request[:94] + (RDMA_PS_TCP << 16 | self.port).to_bytes(8) + request[102:]
         # Opcode, low byte of the P_Key, Q_Key, source queue pair, versions, class, method, status and attribute: each makes it
         # invalid.
@@ -749,10 +725,9 @@ class RoceTest(unittest.TestCase):
         return client[:-2]
 
     def test_the_transport_of_a_connection(self) -> None:
-        relay = self.relay()
         _, client = self.serve_rping(SOFTRDMA_TRANSPORT="auto")
         self.assertEqual("tcp", self.transport_of(self.start_automatically(self.endless(client))))
-        self.assertEqual([], relay.frames)
+        self.assertEqual([], self.relay.frames)
         _, client = self.serve_rping() # over RoCE
         client = self.start_automatically(self.endless(client))
         self.assertEqual("roce", self.transport_of(client))
@@ -762,13 +737,12 @@ class RoceTest(unittest.TestCase):
         self.assertRegex(output, "connected to queue pair [0-9]+ over RoCE")
 
     def test_a_client_follows_a_refusal(self) -> None:
-        relay = self.relay()
         server, client = self.serve_rping()
         self.finish(self.start_automatically(client), server)
-        probe = relay.frames[0]
+        probe = self.relay.frames[0]
         self.assertEqual("", roce_packets.wrong_checksum(probe))
         self.assertEqual(DREP, attribute_of(probe))
-        attributes = relay.attributes()
+        attributes = self.relay.attributes()
         self.assertLessEqual({REQ, REP, RTU, DREQ}, set(attributes))
         server, client = self.serve_rping()
         self.finish(self.right.start(*client, SOFTRDMA_TRANSPORT="auto"), server) # within a host
@@ -779,38 +753,35 @@ class RoceTest(unittest.TestCase):
         return self.fail_in_time(command, "RDMA_CM_EVENT_" + error, SOFTRDMA_TRANSPORT="auto", SOFTRDMA_LOG="info", **environment)
 
     def test_refusals_of_hosts_without_roce(self) -> None:
-        relay = self.relay()
         client = ["rping", "-c", "-a", RIGHT, "-p", "1", "-C", "5"]
         self.assertNotIn("over RoCE", self.is_refused(client)) # an ICMP message reports the closed port
-        self.assertEqual([DREP], [attribute_of(frame) for frame in relay.frames])
+        self.assertEqual([DREP], [attribute_of(frame) for frame in self.relay.frames])
         many = self.start_automatically(["ucmatose", "-s", RIGHT, "-p", "1", "-c", "20"])
         self.assertNotIn("over RoCE", many.communicate(timeout=LIMIT_S)[0]) # hosts limit the rate of ICMP messages
-        self.assertEqual([DREP, DREP], [attribute_of(frame) for frame in relay.frames])
-        relay.share = 1.0 # all packets of RoCE are lost
+        self.assertEqual([DREP, DREP], [attribute_of(frame) for frame in self.relay.frames])
+        self.relay.share = 1.0 # all packets of RoCE are lost
         self.assertIn("requested over RoCE", self.is_refused(client))
-        self.assertIn(REQ, [attribute_of(frame) for frame in relay.frames])
+        self.assertIn(REQ, [attribute_of(frame) for frame in self.relay.frames])
 
     def test_refusals_of_hosts_with_roce(self) -> None:
-        relay = self.relay()
         server, client = self.serve_rping()
         self.assertIn("requested over RoCE", self.is_refused(self.to_no_listener(client)))
-        self.assertIn(REJ, relay.attributes())
-        before = relay.attributes()
+        self.assertIn(REJ, self.relay.attributes())
+        before = self.relay.attributes()
         self.is_refused(client, SOFTRDMA_ROCE="off")
-        self.assertEqual(before, relay.attributes())
+        self.assertEqual(before, self.relay.attributes())
         server.send_signal(signal.SIGSTOP)
         self.is_refused(client)
 
     def test_a_listener_of_both_transports(self) -> None:
-        relay = self.relay()
         accepting = {"SOFTRDMA_TRANSPORT": "auto", "SOFTRDMA_ROCE": "listen"}
         server, client = self.serve_rping(**accepting)
         self.finish(self.left.start(*client), server)
-        self.assertIn(REQ, relay.attributes())
-        requests = relay.attributes().count(REQ)
+        self.assertIn(REQ, self.relay.attributes())
+        requests = self.relay.attributes().count(REQ)
         server, client = self.serve_rping(**accepting)
         self.finish(self.start_automatically(client), server)
-        self.assertEqual(requests, relay.attributes().count(REQ))
+        self.assertEqual(requests, self.relay.attributes().count(REQ))
         self.occupy_port()
         failing, _ = self.serve_rping(**accepting)
         self.expect_failure(failing, "(?m)^softrdma: UDP port 4791: in use ")
@@ -818,41 +789,38 @@ class RoceTest(unittest.TestCase):
         self.finish(self.start_automatically(client), server)
 
     def test_a_client_without_the_port(self) -> None:
-        self.relay()
         _, client = self.serve_rping()
         self.occupy_port(self.left)
         self.assertIn("UDP port 4791: in use ", self.is_refused(client))
 
     def test_hosts_that_do_not_refuse(self) -> None:
-        relay = self.relay()
         stopped, client = self.serve_rping(SOFTRDMA_TRANSPORT="auto")
         stopped.send_signal(signal.SIGSTOP)
         self.is_refused(client, "UNREACHABLE, error -110", SOFTRDMA_CM_TIMEOUT_MS="1500")
-        relay.end()
+        self.relay.end()
         self.is_refused(client, "UNREACHABLE, error -110", SOFTRDMA_CM_TIMEOUT_MS="1500")
-        self.assertEqual([], relay.frames)
+        self.assertEqual([], self.relay.frames)
 
-    def classes_of(self, relay: Relay, *options: str) -> set[tuple[bool, int]]:
+    def classes_of(self, *options: str) -> set[tuple[bool, int]]:
         """Returns the traffic classes of the packets of a transfer that match, and whether they are management packets."""
-        self.transfer(relay, *options)
-        return {(is_management(frame), frame[15]) for frame in relay.frames}
+        self.transfer(*options)
+        return {(is_management(frame), frame[15]) for frame in self.relay.frames}
 
-    def transfer(self, relay: Relay, *options: str, **environment: str) -> None:
+    def transfer(self, *options: str, **environment: str) -> None:
         """Sends a few messages. The relay has only their packets afterwards."""
-        del relay.frames[:]
+        del self.relay.frames[:]
         self.port += 1
         port = self.port
         command = ["ib_send_bw", "-n", "20", "-s", "100", "-p", str(port), *options]
         server = self.start_server(port, *command, **environment)
         self.finish(self.left.start(*command, RIGHT, **environment), server)
-        self.expect_valid_checksums(relay.frames)
+        self.expect_valid_checksums(self.relay.frames)
 
     def test_source_ports(self) -> None:
-        relay = self.relay()
         for options in (("-x", "0", "-q", "16"), ("-x", "0", "-c", "UD"), ("-R",)):
-            self.transfer(relay, *options)
+            self.transfer(*options)
             ports: dict[bytes, set[int]] = {} # keys: addresses and destination queue pair
-            for frame in relay.frames:
+            for frame in self.relay.frames:
                 port = int.from_bytes(frame[34:36])
                 if is_management(frame):
                     self.assertEqual(ROCE_PORT, port)
@@ -866,21 +834,19 @@ class RoceTest(unittest.TestCase):
                 for address in (LEFT, RIGHT):
                     sent = [p for name, p in ports.items() if name[:4] == socket.inet_aton(address)]
                     self.assertGreater(len(set().union(*sent)), 3)
-        self.transfer(relay, "-x", "0", "-q", "2", SOFTRDMA_ROCE_SOURCE_PORT="fixed")
-        self.assertEqual({ROCE_PORT}, {int.from_bytes(frame[34:36]) for frame in relay.frames})
+        self.transfer("-x", "0", "-q", "2", SOFTRDMA_ROCE_SOURCE_PORT="fixed")
+        self.assertEqual({ROCE_PORT}, {int.from_bytes(frame[34:36]) for frame in self.relay.frames})
 
     def test_traffic_classes(self) -> None:
-        relay = self.relay()
-        self.assertEqual({(False, 0)}, self.classes_of(relay, "-x", "0"))
-        self.assertEqual({(False, 0xb8)}, self.classes_of(relay, "-x", "0", "--tclass=186")) # the bits of ECN are cleared
-        self.assertEqual({(False, 0xb8)}, self.classes_of(relay, "-x", "0", "--tclass=186", "-c", "UD"))
-        classes = self.classes_of(relay, "-R", "-T", "186")
+        self.assertEqual({(False, 0)}, self.classes_of("-x", "0"))
+        self.assertEqual({(False, 0xb8)}, self.classes_of("-x", "0", "--tclass=186")) # the bits of ECN are cleared
+        self.assertEqual({(False, 0xb8)}, self.classes_of("-x", "0", "--tclass=186", "-c", "UD"))
+        classes = self.classes_of("-R", "-T", "186")
         self.assertLessEqual({(False, 0xb8), (True, 0xb8)}, classes)
-        for row in self.decode(relay.messages(REQ), "infiniband.cm.req.prim_tfcclass", "ip.dsfield"):
+        for row in self.decode(self.relay.messages(REQ), "infiniband.cm.req.prim_tfcclass", "ip.dsfield"):
             self.assertIn([int(field, 0) for field in row], ([0, 0], [186, 0xb8])) # perftest has a control connection
 
     def test_a_path_mtu_that_does_not_fit(self) -> None:
-        self.relay()
         _, client = self.serve("-m", "1024")
         self.expect_failure(self.left.start(*client[:-1], "-m", "2048", client[-1], SOFTRDMA_LOG="error"),
                             r"path MTU 2048: larger than the MTU of the interface permits \(use at most 1024\)")
