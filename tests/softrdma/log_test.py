@@ -11,7 +11,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from collections.abc import Callable
 
@@ -91,17 +90,11 @@ class LogTest(unittest.TestCase):
         client = self.start("-c", "-a", "127.0.0.1", "-p", str(port), SOFTRDMA_LOG="info", **options)
         return server, client
 
-    def path_of(self, program: Program, pattern: str) -> str:
-        """Returns the first line of `softrdma ps` for a queue pair that contains the pattern."""
-        deadline = time.monotonic() + LIMIT_S
-        while True:
-            report = subprocess.run([SOFTRDMA, "ps", str(program.process.pid)], capture_output=True, text=True, check=False)
-            for line in report.stdout.splitlines():
-                if re.search(pattern, line):
-                    return line
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no line '{pattern}' in:\n{report.stdout}{report.stderr}")
-            time.sleep(0.05)
+    def wait_for_path(self, program: Program, pattern: str) -> None:
+        """Waits until `softrdma ps` prints a line for a queue pair that contains the pattern."""
+        command = [SOFTRDMA, "ps", str(program.process.pid)]
+        wait_until(lambda: re.search(pattern, subprocess.run(command, capture_output=True, text=True, check=False).stdout),
+                   f"line '{pattern}'", LIMIT_S)
 
     def test_both_sides_report_different_users(self) -> None:
         other_user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -109,19 +102,19 @@ class LogTest(unittest.TestCase):
             self.skipTest("running a program as another user needs root, and a build that this user can read")
         for program in self.meet_for_long(prefix=other_user):
             program.wait_for(f"{TCP_ONLY}: they belong to different users")
-            self.path_of(program, r"transport=tcp reason=other-user ")
+            self.wait_for_path(program, r"transport=tcp reason=other-user ")
 
     def test_both_sides_report_that_the_system_denies_access(self) -> None:
         for program in self.meet_for_long(confine=lambda: forbid("memfd_create")):
             program.wait_for(f"{TCP_ONLY}: access between the processes is denied by the system")
-            self.path_of(program, r"transport=tcp reason=denied ")
+            self.wait_for_path(program, r"transport=tcp reason=denied ")
 
     def test_private_memory_that_the_system_refuses_is_named(self) -> None:
         server, client = self.meet_for_long(confine=lambda: forbid("process_vm_readv"))
         client.wait_for(rf"info: process {server.process.pid}: private memory not accessible: "
                         r"process_vm_readv: Operation not permitted \(mapped files only\)")
         for program in (server, client):
-            self.path_of(program, r"transport=(shm|shm-fd) posted")
+            self.wait_for_path(program, r"transport=(shm|shm-fd) posted")
 
     def test_no_message_is_logged_below_its_level(self) -> None:
         for level in ("", "off", "warn"):

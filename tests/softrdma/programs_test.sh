@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# usage: programs_test.sh SOFTRDMA [LANE [GROUP [REPEATS]]]
-# Runs unmodified programs, a client and a server each, on the device. LANE: loopback (default; TCP), local (shared
-# memory), netns (two network namespaces joined by a veth pair) or roce (like netns, with RoCE).
-# GROUP: manager, pingpong, lid, perftest, perftest_manager, fio, ucx or others; default: all.
-softrdma=$1 lane=${2-loopback} group=${3-all} repeats=${4-1}
+# usage: programs_test.sh SOFTRDMA LANE GROUP
+# Runs unmodified programs, a client and a server each, on the device. LANE: loopback (TCP), local (shared memory), netns
+# (two network namespaces joined by a veth pair) or roce (like netns, with RoCE). GROUP: manager, pingpong, lid, perftest,
+# perftest_manager, fio, ucx or others.
+softrdma=$1 lane=$2 group=$3
 here=$(dirname "$0")
 failures=0
 ran=0
@@ -12,13 +12,6 @@ server=
 peer=
 fixed_port=
 
-case $lane in
-loopback | local | netns | roce) ;;
-*)
-    echo "programs_test.sh: unknown lane '$lane' (use loopback, local, netns or roce)" >&2
-    exit 2
-    ;;
-esac
 at_server= address=127.0.0.1 address6=::1
 case $lane in
 loopback) export SOFTRDMA_TRANSPORT=tcp ;;
@@ -27,6 +20,10 @@ netns) . "$here/two_namespaces.sh" ;;
 roce)
     . "$here/two_namespaces.sh"
     export SOFTRDMA_TRANSPORT=roce
+    ;;
+*)
+    echo "programs_test.sh: unknown lane '$lane' (use loopback, local, netns or roce)" >&2
+    exit 2
     ;;
 esac
 
@@ -208,14 +205,7 @@ others_programs() {
     fi
 }
 
-while [ "$repeats" -gt 0 ]; do
-    for each in manager pingpong lid perftest perftest_manager fio ucx others; do
-        if [ "$group" = all ] || [ "$group" = $each ]; then
-            ${each}_programs
-        fi
-    done
-    repeats=$((repeats - 1))
-done
+"${group}_programs"
 if [ $ran -eq 0 ]; then
     exit 77
 fi

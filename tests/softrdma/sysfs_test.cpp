@@ -226,16 +226,15 @@ DEFINE_TEST(parents_are_listed, nullptr, nullptr)
     assert_true(has(names_of("/sys/devices/platform"), "softrdma0"));
     assert_string_equal(contents("/sys/class/net/lo/ifindex").c_str(), "1");
 
-    char before[PATH_MAX];
+    const fs::path before = fs::current_path();
     char now[PATH_MAX];
-    assert_non_null(getcwd(before, sizeof(before)));
     assert_int_equal(chdir("/sys"), 0);
     assert_true(has(names_of("class"), "infiniband"));
     assert_int_equal(chdir("class"), 0);
     assert_string_equal(getcwd(now, sizeof(now)), "/sys/class");
     assert_true(has(names_of("."), "infiniband"));
     assert_string_equal(contents("net/lo/ifindex").c_str(), "1");
-    assert_int_equal(chdir(before), 0);
+    fs::current_path(before);
 
     // Programs that resolve links themselves open the directories of the system one by one.
     const int sys = open("/sys", O_PATH);
@@ -258,9 +257,8 @@ DEFINE_TEST(relative_paths_work, nullptr, nullptr)
     assert_int_equal(fstatat(root, "sys/class/infiniband", &status, 0), 0);
     close(root);
 
-    char before[PATH_MAX];
+    const fs::path before = fs::current_path();
     char now[PATH_MAX];
-    assert_non_null(getcwd(before, sizeof(before)));
     assert_int_equal(chdir("/sys/class"), 0);
     assert_true(closed(open("infiniband/softrdma0/fw_ver", O_RDONLY)));
     assert_int_equal(chdir(port.c_str()), 0);
@@ -268,7 +266,7 @@ DEFINE_TEST(relative_paths_work, nullptr, nullptr)
     assert_true(closed(open("../../device/numa_node", O_RDONLY)));
     assert_non_null(getcwd(now, sizeof(now)));
     assert_string_equal(now, "/sys/devices/platform/softrdma0/infiniband/softrdma0/ports/1");
-    assert_int_equal(chdir(before), 0);
+    fs::current_path(before);
 }
 
 DEFINE_TEST(links_resolve_to_the_device, nullptr, nullptr)
