@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static struct rdma_event_channel *channel; /* of new_id() */
+static struct rdma_event_channel *channel; /* new_id() creates it */
 
 static struct rdma_cm_id *new_id(enum rdma_port_space space)
 {

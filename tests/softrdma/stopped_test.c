@@ -109,7 +109,7 @@ static void wait_forever(struct remote *r)
         pause();
 }
 
-static void (*action)(struct remote *r); /* of the next peer */
+static void (*action)(struct remote *r); /* run by the next peer */
 
 static void act_as_peer(int in)
 {
