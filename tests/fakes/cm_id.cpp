@@ -81,6 +81,8 @@ int rdma_destroy_id(struct rdma_cm_id *id)
     if (c.error() == 0) {
         if (id->qp != nullptr)
             the().problem("rdma_destroy_id with a queue pair");
+        if (dying->incoming)
+            the().problem("rdma_destroy_id of a request that is neither accepted nor rejected");
         fake::take_queued(*dying);
         fake::await_acknowledged(c, dying->unacknowledged);
     }
@@ -193,10 +195,8 @@ int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private
     cm_id *const found = c.find<cm_id>(id);
     if (found == nullptr || !found->incoming)
         return minus_one(EINVAL);
-    if (c.error() != 0)
-        return minus_one(c.error());
     found->incoming = false;
-    return 0;
+    return minus_one(c.error());
 }
 
 int rdma_disconnect(struct rdma_cm_id *id)

@@ -128,17 +128,6 @@ SERVER_TEST(a_request_that_cannot_be_built_is_rejected)
                  "ibv_destroy_cq ibv_destroy_comp_channel rdma_reject rdma_destroy_id rdma_ack_cm_event");
 }
 
-SERVER_TEST(a_failed_acknowledgement_rejects_the_request)
-{
-    struct rpma_conn_req *created = BOGUS;
-    fake_incoming("hello", 6);
-    fake_fail_call(8, EIO, false);
-    assert_provider(rpma_ep_next_conn_req(ep, NULL, &created), EIO);
-    assert_string_equal(fake_failed_call(), "rdma_ack_cm_event");
-    assert_ptr_equal(created, BOGUS);
-    assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
-}
-
 SERVER_TEST(a_request_without_private_data_contains_none)
 {
     struct rpma_conn_private_data pdata = {BOGUS, 9};
@@ -147,14 +136,4 @@ SERVER_TEST(a_request_without_private_data_contains_none)
     assert_int_equal(rpma_conn_req_get_private_data(req, &pdata), 0);
     assert_int_equal(pdata.len, 0);
     assert_null(pdata.ptr);
-}
-
-SERVER_TEST(private_data_without_memory_rejects_the_request)
-{
-    struct rpma_conn_req *created = BOGUS;
-    fake_incoming("hello", 6);
-    fake_libc_fail(FAKE_MALLOC, 1, false);
-    assert_int_equal(rpma_ep_next_conn_req(ep, NULL, &created), RPMA_E_NOMEM);
-    assert_ptr_equal(created, BOGUS);
-    assert_non_null(strstr(fake_calls(), "rdma_reject rdma_destroy_id"));
 }
