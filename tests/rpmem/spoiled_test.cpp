@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Corrupted messages of the daemon: the library reports the error, does not hang, and leaks no resource.
+// Corrupted messages of a daemon, or corrupted responses of a working one to later requests: each call reports the
+// error, no call hangs, the handle is released whatever the result of closing it, and no resource leaks.
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -29,12 +31,18 @@ std::string place()
     return getenv("RPMEM_TEST_DIR");
 }
 
+// Sets the command that starts the daemon.
+void set_daemon(const std::string &command)
+{
+    std::ofstream(place() + "/daemon") << command;
+}
+
 // Sets the messages of the daemon. After them the daemon reads for 1 s, because it never responds to a request to
 // close, or it exits immediately.
 void script(const std::string &said, bool stays = true)
 {
     std::ofstream(place() + "/said", std::ios::binary) << said;
-    std::ofstream(place() + "/stays") << (stays ? "timeout 1 cat >/dev/null" : "true");
+    set_daemon("cat $RPMEM_TEST_DIR/said && " + std::string(stays ? "timeout 1 cat >/dev/null" : "true"));
 }
 
 // Stores a descriptor of writable memory, as the daemon sends it.
@@ -60,12 +68,18 @@ void describe(std::size_t size, int usage, std::string &to)
 
 std::string data_region, header_region, short_region;
 
+response response_of(kind::BodyCase type, std::uint32_t number)
+{
+    response r;
+    r.set_number(number);
+    r.set_kind(static_cast<std::uint32_t>(type));
+    return r;
+}
+
 // A valid response. No process listens at its port, so the client fails when it connects.
 response good_response(kind::BodyCase type)
 {
-    response r;
-    r.set_number(1);
-    r.set_kind(static_cast<std::uint32_t>(type));
+    response r = response_of(type, 1);
     wire::region &to = *r.mutable_region();
     to.set_features(feature_keep_alive);
     to.set_size(POOL_SIZE);
@@ -90,12 +104,18 @@ RPMEMpool *attempt(kind::BodyCase type)
                                  : rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, nullptr);
 }
 
+void expect_error(int result, int error, const char *what)
+{
+    const int got = errno;
+    if (result != -1 || got != error)
+        fail_msg("%s: %d, %s (%s), not %s", what, result, strerrorname_np(got), rpmem_errormsg(),
+                strerrorname_np(error));
+    assert_true(rpmem_errormsg()[0] != '\0');
+}
+
 void expect(kind::BodyCase type, int error, const char *what)
 {
-    assert_null(attempt(type));
-    if (errno != error)
-        fail_msg("%s: %s (%s), not %s", what, strerror(errno), rpmem_errormsg(), strerror(error));
-    assert_true(rpmem_errormsg()[0] != '\0');
+    expect_error(attempt(type) == nullptr ? -1 : 0, error, what);
 }
 
 void expect_answer(kind::BodyCase type, int error, const char *what, const corruption &corrupt)
@@ -106,11 +126,33 @@ void expect_answer(kind::BodyCase type, int error, const char *what, const corru
     expect(type, error, what);
 }
 
+// Responses of the working daemon.
+std::string file_of(kind::BodyCase type)
+{
+    return place() + "/answer-" + std::to_string(static_cast<unsigned>(type));
+}
+
+void replace_response(kind::BodyCase type, const std::string &bytes)
+{
+    // Writes a temporary file first, so that the relay never reads an incomplete file.
+    std::ofstream(file_of(type) + "-new", std::ios::binary) << bytes;
+    std::filesystem::rename(file_of(type) + "-new", file_of(type));
+}
+
+void remove_replacements()
+{
+    for (const auto type : {kind::kClose, kind::kSetAttributes})
+        std::filesystem::remove(file_of(type));
+}
+
 int count_resources(void **state)
 {
     // Connects once before, so that resources that are created only once exist, such as softrdma's socket for RoCE.
+    setenv("RPMEM_OP_TIMEOUT_MS", "5000", 1);
     script(encode(greeting{}) + encode(good_response(kind::kOpen)), false);
     assert_null(attempt(kind::kOpen));
+    set_daemon(getenv("RELAYED_DAEMON") + std::string(R"( "$@")"));
+    assert_int_equal(rpmem_close(create_pool("pool.set", &some_attributes)), 0);
     static resources before;
     before = resources_of(getpid());
     *state = &before;
@@ -119,9 +161,16 @@ int count_resources(void **state)
 
 int expect_the_same(void **state)
 {
+    remove_replacements();
     expect_no_leak(static_cast<resources *>(*state));
     return 0;
 }
+
+const std::pair<const char *, corruption> wrong_responses[] = {
+        {"the answer to something else", [](response &r) { r.set_kind(kind::kHash); }},
+        {"another number", [](response &r) { r.set_number(99); }},
+        {"a status that does not exist", [](response &r) { r.set_status(77); }},
+};
 
 DEFINE_TEST(greetings_are_checked, count_resources, expect_the_same)
 {
@@ -171,9 +220,6 @@ DEFINE_TEST(each_status_has_its_errno, count_resources, expect_the_same)
 DEFINE_TEST(answers_are_checked, count_resources, expect_the_same)
 {
     const std::pair<const char *, corruption> all[] = {
-            {"the answer to something else", [](response &r) { r.set_kind(kind::kSetAttributes); }},
-            {"another number", [](response &r) { r.set_number(99); }},
-            {"a status that does not exist", [](response &r) { r.set_status(77); }},
             {"no body", [](response &r) { r.clear_body(); }},
             {"more lanes than asked for", [](response &r) { r.mutable_region()->set_lanes(2); }},
             {"a smaller pool", [](response &r) { r.mutable_region()->set_size(POOL_SIZE - 1); }},
@@ -183,6 +229,8 @@ DEFINE_TEST(answers_are_checked, count_resources, expect_the_same)
             {"an invalid region", [](response &r) { r.mutable_region()->set_data_descriptor("no region"); }},
     };
     for (const auto &[what, corrupt] : all)
+        expect_answer(kind::kOpen, EPROTO, what, corrupt);
+    for (const auto &[what, corrupt] : wrong_responses)
         expect_answer(kind::kOpen, EPROTO, what, corrupt);
     expect_answer(kind::kOpen, ECONNREFUSED, "a good answer", [](response &) {});
     expect_answer(kind::kCreate, ECONNREFUSED, "a good answer", [](response &) {});
@@ -225,6 +273,89 @@ DEFINE_TEST(no_wrong_byte_does_harm, count_resources, expect_the_same)
     }
 }
 
+constexpr std::uint32_t first_number = 3; // smaller numbers belong to the requests for the pool and for its record
+
+struct spoiled_response {
+    const char *what;
+    int error;
+    std::string bytes;
+};
+
+std::vector<spoiled_response> spoiled_responses(kind::BodyCase type)
+{
+    const response valid = response_of(type, first_number);
+    std::vector<spoiled_response> all = {
+            {"a message that is cut", EPROTO, std::string("\0\0\0\1\x08", 5)},
+            {"a size that nothing has", EPROTO, "\x7f" + encode(valid).substr(1)},
+            {"nonsense", EPROTO, std::string(100, '\xff')},
+            {"the end", ECONNRESET, "end"},
+            {"nothing", ETIMEDOUT, "nothing"},
+    };
+    for (const auto &[what, corrupt] : wrong_responses) {
+        response wrong = valid;
+        corrupt(wrong);
+        all.push_back({what, EPROTO, encode(wrong)});
+    }
+    return all;
+}
+
+std::string refusal(kind::BodyCase type, std::uint32_t number, status s)
+{
+    response r = response_of(type, number);
+    set_failure(r, s, "because");
+    return encode(r);
+}
+
+// Opens a pool with a short timeout, because its target will not respond.
+RPMEMpool *open_pool(int error = 0)
+{
+    unsigned lanes = 1;
+    setenv("RPMEM_OP_TIMEOUT_MS", error == ETIMEDOUT ? "4000" : "30000", 1);
+    return must(rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, nullptr));
+}
+
+// A rejected request does not count as a loss of the target.
+DEFINE_TEST(a_refusal_leaves_the_pool_usable, count_resources, expect_the_same)
+{
+    RPMEMpool *const pool = open_pool();
+    std::uint32_t number = first_number;
+    for (std::uint32_t s = 1; status{s} != status::fenced; ++s) {
+        replace_response(kind::kSetAttributes, refusal(kind::kSetAttributes, number++, status{s}));
+        expect_error(rpmem_set_attr(pool, &some_attributes), errno_of(status{s}), "set_attr");
+        assert_non_null(strstr(rpmem_errormsg(), "because"));
+        assert_int_equal(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), 0);
+    }
+    remove_replacements();
+    assert_int_equal(rpmem_set_attr(pool, &some_attributes), 0);
+    assert_int_equal(rpmem_close(pool), 0);
+}
+
+DEFINE_TEST(a_spoiled_answer_to_new_attributes_is_a_loss, count_resources, expect_the_same)
+{
+    for (const spoiled_response &c : spoiled_responses(kind::kSetAttributes)) {
+        RPMEMpool *const pool = open_pool(c.error);
+        replace_response(kind::kSetAttributes, c.bytes);
+        expect_error(rpmem_set_attr(pool, &some_attributes), c.error, c.what);
+        remove_replacements();
+        expect_error(rpmem_persist(pool, HEADER_SIZE, 64, 0, 0), c.error, c.what);
+        expect_error(rpmem_close(pool), ECONNRESET, c.what);
+    }
+}
+
+DEFINE_TEST(closing_returns_the_response_of_the_target, count_resources, expect_the_same)
+{
+    for (const spoiled_response &c : spoiled_responses(kind::kClose)) {
+        RPMEMpool *const pool = open_pool(c.error);
+        replace_response(kind::kClose, c.bytes);
+        expect_error(rpmem_close(pool), c.error, c.what);
+        remove_replacements();
+    }
+    RPMEMpool *const pool = open_pool();
+    replace_response(kind::kClose, refusal(kind::kClose, first_number, status::no_access));
+    expect_error(rpmem_close(pool), EACCES, "close");
+    remove_replacements();
+}
+
 int make_regions(void **state)
 {
     if (make_memory(state) != 0)
@@ -239,9 +370,3 @@ int make_regions(void **state)
 } // namespace
 
 GROUP_FIXTURE(make_regions, nullptr)
-
-int main()
-{
-    setenv("RPMEM_OP_TIMEOUT_MS", "5000", 1);
-    return run_registered_tests();
-}
