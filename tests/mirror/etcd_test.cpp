@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <functional>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -312,27 +313,27 @@ FIXTURE_TEST(with_etcd<open_set<two>>, a_copy_that_returns_without_etcd_ends_no_
     m.close();
 }
 
-// Path of the next request to etcd that is executed, but whose response is lost, or NULL. curl then repeats it.
-const char *loses_response_of = nullptr;
+// Called once, with the connection to etcd: before the next transaction is sent, and after that.
+std::function<void(int fd)> before_transaction, after_transaction;
 
+// curl repeats the transaction, which was executed.
 FIXTURE_TEST(with_etcd<set_of<one>>, a_writer_whose_response_was_lost_is_no_other_writer, "ttl 60")
 {
-    loses_response_of = "/v3/kv/txn";
+    after_transaction = [](int fd) {
+        char response[4096];
+        recv(fd, response, sizeof(response), 0);
+        shutdown(fd, SHUT_RDWR);
+    };
     assert_ok(map_code(cfg.get()));
-    assert_null(loses_response_of);
+    assert_true(after_transaction == nullptr);
 }
-
-// Path of the next request to etcd before which etcd stops, or NULL.
-const char *stops_before = nullptr;
-const etcd *stopped = nullptr;
 
 // The failed opening does not wait for the release of its lease.
 FIXTURE_TEST(with_etcd<set_of<one>>, an_opening_ends_although_etcd_is_silent, "ttl 5", "timeouts 3600000 24000\n")
 {
-    stops_before = "/v3/kv/txn";
-    stopped = &e;
+    before_transaction = [&](int) { e.stop(); };
     assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_ARBITER);
-    assert_null(stops_before);
+    assert_true(before_transaction == nullptr);
     e.resume();
     take_over(cfg.get());
 }
@@ -363,15 +364,13 @@ TEST(a_request_to_a_silent_etcd_is_canceled)
     assert_true(has_failed);
 }
 
-// Path of the next request to etcd before which this machine is suspended for half of the lease, or NULL.
-const char *suspended_before = nullptr;
-
-// The lease started before the transaction that acquired the set, and ends while the machine is suspended again.
+// The lease started before the transaction that acquired the set. The machine is suspended for half of the lease before
+// this transaction, and again later.
 FIXTURE_TEST(with_etcd<set_of<one>>, a_suspended_writer_has_no_lease, "ttl 600", "policy availability\n")
 {
-    suspended_before = "/v3/kv/txn";
+    before_transaction = [](int) { suspended_s += 300; };
     const opened m(cfg.get());
-    assert_null(suspended_before);
+    assert_true(before_transaction == nullptr);
     assert_true(lease_left_of(m) <= 240'000);
     a.kill();
     m.put(0, "alone");
@@ -449,25 +448,22 @@ extern "C" ssize_t pwrite(int fd, const void *from, size_t size, off_t at)
     return syscall(SYS_pwrite64, fd, from, size, at);
 }
 
+static void call_once(std::function<void(int)> &f, int fd)
+{
+    if (f)
+        std::exchange(f, nullptr)(fd);
+}
+
 // Replaces the function of the C library, for curl.
 extern "C" ssize_t send(int fd, const void *from, size_t size, int flags)
 {
     const std::string_view text(static_cast<const char *>(from), size);
-    if (stops_before != nullptr && text.find(stops_before) != std::string_view::npos) {
-        stops_before = nullptr;
-        stopped->stop();
-    }
-    if (suspended_before != nullptr && text.find(suspended_before) != std::string_view::npos) {
-        suspended_before = nullptr;
-        suspended_s += 300;
-    }
+    const bool is_transaction = text.find("/v3/kv/txn") != std::string_view::npos;
+    if (is_transaction)
+        call_once(before_transaction, fd);
     const ssize_t sent = syscall(SYS_sendto, fd, from, size, flags, nullptr, 0);
-    if (loses_response_of != nullptr && text.find(loses_response_of) != std::string_view::npos) {
-        loses_response_of = nullptr;
-        char response[4096];
-        recv(fd, response, sizeof(response), 0);
-        shutdown(fd, SHUT_RDWR);
-    }
+    if (is_transaction)
+        call_once(after_transaction, fd);
     return sent;
 }
 
