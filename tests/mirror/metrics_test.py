@@ -16,7 +16,6 @@ from support import DAEMON, LIMIT_S, TOOL, MirrorTest, stop, wait_until
 
 CLIENT_LIMIT_S = 10
 MAX_CLIENTS, MAX_CLIENTS_PER_ADDRESS = 16, 8
-SAMPLE = re.compile(r'(rpm\w+)(?:\{((?:\w+="(?:[^"\\\n]|\\[\\"n])*"(?:,(?!\}))?)+)\})? (\S+)')
 
 
 class Metrics(MirrorTest):
@@ -39,28 +38,6 @@ class Metrics(MirrorTest):
         status, kind, text = self.get(port)
         self.assertEqual((status, kind), (200, "text/plain; version=0.0.4; charset=utf-8"))
         return self.parsed(text)
-
-    def parsed(self, text):
-        """Checks each line of the text format."""
-        self.assertTrue(text.endswith("\n"))
-        found, families, family, kind = {}, set(), None, None
-        for line in text.splitlines():
-            if line.startswith("# HELP "):
-                family = line.split()[2]
-                self.assertNotIn(family, families)
-                families.add(family)
-            elif line.startswith("# TYPE "):
-                _, _, name, kind = line.split()
-                self.assertEqual(name, family)
-                self.assertEqual(kind == "counter", family.endswith("_total"))
-            else:
-                sample = SAMPLE.fullmatch(line)
-                self.assertIsNotNone(sample, line)
-                allowed = [family + suffix for suffix in ("_bucket", "_sum", "_count")] if kind == "histogram" else [family]
-                self.assertIn(sample[1], allowed)
-                self.assertNotIn((sample[1], sample[2]), found)
-                found[sample[1], sample[2]] = float(sample[3])
-        return found
 
     def check_histogram(self, found, name, labels):
         buckets = [value for (sample, with_labels), value in found.items() if sample == name + "_bucket" and with_labels.startswith(labels)]

@@ -20,6 +20,7 @@ WRITER = os.environ["MIRROR_WRITER"]
 LIMIT_S = 200
 LENGTH = 8 << 20
 KEY = "writer:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"
+SAMPLE = re.compile(r'(rpm\w+)(?:\{((?:\w+="(?:[^"\\\n]|\\[\\"n])*"(?:,(?!\}))?)+)\})? (\S+)')
 PLACE = os.environ.get("MIRROR_TEST_PLACE", "/dev/shm")
 
 
@@ -134,6 +135,28 @@ class MirrorTest(unittest.TestCase):
         self.assertEqual(result.stdout, "")
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertRegex(result.stderr, "^rpma-mirror: .*" + pattern)
+
+    def parsed(self, text):
+        """Value of each sample of metrics by name and labels; checks each line of the text format."""
+        self.assertTrue(text.endswith("\n"))
+        found, families, family, kind = {}, set(), None, None
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                family = line.split()[2]
+                self.assertNotIn(family, families)
+                families.add(family)
+            elif line.startswith("# TYPE "):
+                _, _, name, kind = line.split()
+                self.assertEqual(name, family)
+                self.assertEqual(kind == "counter", family.endswith("_total"))
+            else:
+                sample = SAMPLE.fullmatch(line)
+                self.assertIsNotNone(sample, line)
+                allowed = [family + suffix for suffix in ("_bucket", "_sum", "_count")] if kind == "histogram" else [family]
+                self.assertIn(sample[1], allowed)
+                self.assertNotIn((sample[1], sample[2]), found)
+                found[sample[1], sample[2]] = float(sample[3])
+        return found
 
     def writer(self, set_file):
         """A program that has the set open: for each line of its input it flushes that text, and prints the code."""

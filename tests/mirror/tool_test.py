@@ -53,21 +53,13 @@ class Tool(MirrorTest):
         self.assertRegex(self.done("status", here, status=1), r"(?m)^2 +offline +- .*connection to the target failed$")
 
     def samples(self, host, status):
-        """Value of each sample of the state by name and copy; checks each line of the text format."""
-        text = self.done("status", "--prometheus", host, status=status)
-        self.assertTrue(text.endswith("\n"))
-        found, family = {}, None
-        for line in text.splitlines():
-            if line.startswith("# HELP "):
-                family = line.split()[2]
-            elif line.startswith("# TYPE "):
-                self.assertRegex(line, f"^# TYPE {family} (gauge|counter|histogram)$")
-            elif ',set="' not in line:  # the program does not have the set open, or the state contains the sample
-                sample = re.fullmatch(r'(\w+)\{set_file="([^"]+)"(?:,copy="(\d+)",location="[^"]+")?\} (\d+)', line)
-                self.assertIsNotNone(sample, line)
-                self.assertEqual((sample[1], sample[2]), (family, str(host)))
-                self.assertNotIn((sample[1], sample[3]), found)
-                found[sample[1], sample[3]] = int(sample[4])
+        """Value of each sample of the state by name and copy."""
+        found = {}
+        for (name, labels), value in self.parsed(self.done("status", "--prometheus", host, status=status)).items():
+            if ',set="' not in labels:  # the program does not have the set open, or the state contains the sample
+                sample = re.fullmatch(rf'set_file="{host}"(?:,copy="(\d+)",location="[^"]+")?', labels)
+                self.assertIsNotNone(sample, labels)
+                found[name, sample[1]] = value
         return found
 
     def mark(self, writer, text, number):
