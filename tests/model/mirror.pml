@@ -19,18 +19,9 @@
  *   resync_end                 mirror::resyncer::join(), revert_join()
  *
  * Properties: no acknowledged flush is lost, no stale copy is chosen, at most one writer is accepted. Each is an
- * assertion below. A mutant is the model with one macro defined; model_test.py expects each of them to fail.
+ * assertion below. A mutant is the model with one macro defined; model_test.py expects each of them to fail. It defines
+ * FLUSHES, OPENS and FAULTS, the limits of the exploration.
  */
-#ifndef FLUSHES
-#define FLUSHES 2
-#endif
-#ifndef OPENS
-#define OPENS 2
-#endif
-#ifndef FAULTS
-#define FAULTS 3
-#endif
-
 #define COPIES 4      /* 0 and 3 are the writers' own, 1 and 2 those of the targets */
 #define IS_TARGET(c) ((c) == 1 || (c) == 2)
 #define TARGETS 6     /* as bits */

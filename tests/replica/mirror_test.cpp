@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "scratch.hpp"
 #include "cmocka_headers.hpp"
 
 using namespace replica;
@@ -108,21 +109,8 @@ TEST(epochs_come_before_versions)
 
 // A directory with the state file of a copy.
 struct place {
-    std::string directory = "/tmp/rpma-mirror-XXXXXX";
-    std::string path;
-
-    place()
-    {
-        assert_non_null(mkdtemp(directory.data()));
-        path = directory + "/set.mirror";
-    }
-    ~place()
-    {
-        unlink(path.c_str());
-        rmdir(directory.c_str());
-    }
-    place(const place &) = delete;
-    place &operator=(const place &) = delete;
+    const scratch_directory directory{"/tmp"};
+    const std::string path = directory.path + "/set.mirror";
 
     void damage(std::uint64_t slot) const
     {
