@@ -6,11 +6,13 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import sshd
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from common import directory, skip, wait_until  # noqa: E402
 
 LIMIT_S = 120
 RPMEMD = pathlib.Path(os.environ["RPMEMD"])
@@ -27,9 +29,7 @@ NAME = "it's my $HOME; touch hacked"
 class Ssh(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        place = tempfile.TemporaryDirectory(prefix="rpmem-ssh-", dir="/dev/shm")
-        cls.addClassCleanup(place.cleanup)
-        cls.place = pathlib.Path(place.name)
+        cls.place = directory(cls, prefix="rpmem-ssh-", dir="/dev/shm")
         cls.home = cls.place / "home"
         cls.home.mkdir()
         cls.sshd = sshd.Sshd(cls.place, ADDRESSES, cls.home, f"{RPMEMD.parent}:{os.environ['PATH']}", AT_TARGET)
@@ -128,10 +128,7 @@ class Ssh(unittest.TestCase):
                     os.kill(daemon, signal.SIGCONT)
                 self.assertEqual(said, f"closed: -1, {error}\n")
             # The daemon exits on its own as soon as it can.
-            end = time.monotonic() + LIMIT_S
-            while pathlib.Path(f"/proc/{daemon}").exists():
-                self.assertLess(time.monotonic(), end, "the daemon did not end")
-                time.sleep(0.01)
+            wait_until(lambda pid=daemon: not pathlib.Path(f"/proc/{pid}").exists(), "the end of the daemon", LIMIT_S)
             (self.home / "part").unlink(missing_ok=True)
 
     def test_the_first_steps_succeed(self):
@@ -145,6 +142,5 @@ class Ssh(unittest.TestCase):
 
 if __name__ == "__main__":
     if sshd.lacking():
-        print("skipped:", sshd.lacking())
-        sys.exit(77)
+        skip(sshd.lacking())
     unittest.main()
