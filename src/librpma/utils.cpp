@@ -6,6 +6,7 @@
 #include "log.hpp"
 #include "rdma/capabilities.hpp"
 #include "rdma/cm.hpp"
+#include "shortage.hpp"
 
 using namespace rpma;
 
@@ -47,9 +48,10 @@ result<ibv_context *> find_device_of_kind(const char *addr, rpma_util_ibv_contex
         return find_software(addr, type);
     const int before = errno;
     const library &system = library::system();
-    if (system.has_hardware()) {
+    RPMA_ASSIGN_OR_RETURN(const bool has_hardware, system.has_hardware());
+    if (has_hardware) {
         auto found = find_device(system, addr, type);
-        if (found.ok() || kind == RPMA_DEVICE_KERNEL)
+        if (found.ok() || kind == RPMA_DEVICE_KERNEL || is_local_shortage(errno))
             return found;
     } else if (kind == RPMA_DEVICE_KERNEL) {
         RPMA_LOG_ERROR("RDMA device not found on this machine\n");

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "shortage.hpp"
+
 namespace replica
 {
 
@@ -67,10 +69,7 @@ constexpr status status_of_errno(int error)
     }
 }
 
-// Returns whether this process or machine lacks resources. No status of a target has such an error.
-constexpr bool is_local_shortage(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
-}
+// No status of a target has such an error.
+using ::is_local_shortage;
 
 } // namespace replica

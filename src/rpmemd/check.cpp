@@ -87,15 +87,15 @@ bool flushes_natively(const device &on)
     return types != 0;
 }
 
-// Prints the kind of the device. Returns true for RDMA hardware.
-bool check_device(const std::string &address)
+// Prints the kind of the device. RDMA hardware pins memory.
+void check_device(const std::string &address, bool &pins_memory)
 {
     const device found = open_device(address, replica::device_hardware | replica::device_software);
+    pins_memory = !found.is_software;
     const bool natively = flushes_natively(found);
     print_finding("device", true,
             std::string(found.is_software ? "softrdma, the software device" : "RDMA hardware") +
                     (natively ? ", which flushes natively" : ", which does not flush natively"));
-    return !found.is_software;
 }
 
 void check_limits(std::uint64_t size, bool pins_memory)
@@ -137,7 +137,8 @@ void offer_port(const std::string &address)
     if (getaddrinfo(address.c_str(), port.c_str(), &hints, &found) != 0)
         return;
     const replica::fd_owner listener(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const bool listens = bind(listener.get(), found->ai_addr, found->ai_addrlen) == 0 && listen(listener.get(), 1) == 0;
+    const bool listens = listener.valid() && bind(listener.get(), found->ai_addr, found->ai_addrlen) == 0 &&
+                         listen(listener.get(), 1) == 0;
     freeaddrinfo(found);
     if (!listens)
         throw system_failure("the target cannot listen");
@@ -154,7 +155,7 @@ exit_status check_set(const config &settings, const std::string &set_name)
     attempt("daemon", [&] { check_sessions(settings); });
     std::optional<pool> probed;
     std::string address;
-    bool pins_memory = true;
+    bool pins_memory = false;
     poolset set;
     if (attempt("set", [&] {
             set = read_poolset(settings.poolset_dir, set_name);
@@ -165,7 +166,7 @@ exit_status check_set(const config &settings, const std::string &set_name)
     if (attempt("device",
                 [&] {
                     address = data_address();
-                    pins_memory = check_device(address);
+                    check_device(address, pins_memory);
                 }) &&
             probed)
         attempt("device", [&] { check_lanes(settings, *probed, address); });

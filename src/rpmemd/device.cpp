@@ -7,6 +7,7 @@
 
 #include "control.hpp"
 #include "fd_owner.hpp"
+#include "shortage.hpp"
 
 namespace rpmemd
 {
@@ -15,6 +16,11 @@ namespace
 {
 
 constexpr int port_attempts = 16;
+
+int errno_of(int result)
+{
+    return result == RPMA_E_PROVIDER && errno != 0 ? errno : result == RPMA_E_NOMEM ? ENOMEM : result == 0 ? 0 : EIO;
+}
 
 struct addresses_deleter {
     void operator()(addrinfo *found) const { freeaddrinfo(found); }
@@ -48,7 +54,7 @@ void check_rpma(int result, const std::string &message)
 {
     if (result == 0)
         return;
-    const int error = result == RPMA_E_PROVIDER && errno != 0 ? errno : result == RPMA_E_NOMEM ? ENOMEM : EIO;
+    const int error = errno_of(result);
     const std::string cause = result == RPMA_E_PROVIDER ? std::strerror(error) : rpma_err_2str(result);
     throw failure(error == EINVAL || error == ENOENT || error == EACCES || error == EEXIST ? EIO : error,
             message + ": " + cause);
@@ -64,6 +70,8 @@ device open_device(const std::string &address, std::uint32_t kinds)
     ibv_context *context = nullptr;
     const int result =
             rpma_utils_get_ibv_context_by_kind(address.c_str(), RPMA_UTIL_IBV_CONTEXT_LOCAL, rpma_kind, &context);
+    if (is_local_shortage(errno_of(result)))
+        check_rpma(result, "cannot open an RDMA device at the target");
     if (result != 0 && rpma_kind == RPMA_DEVICE_KERNEL)
         throw failure(EMEDIUMTYPE,
                 "RDMA device not found at the target for the address of the connection (allow the software "

@@ -51,6 +51,13 @@ class Doctor(DaemonTest):
         self.assertNotIn("fail", text)
         self.assertFalse((self.place / "p0").exists())
 
+    def test_a_lack_of_descriptors_is_no_missing_device(self):
+        for limit in (4, 5, 8):
+            self.limits = {resource.RLIMIT_NOFILE: (limit, limit)}
+            done = subprocess.run([PROGRAM, "--check", "a.set"], env=self.environment, capture_output=True, text=True,
+                                  timeout=LIMIT_S, check=False, preexec_fn=self.set_limits, stdin=subprocess.DEVNULL)
+            self.assertNotRegex(done.stdout, "install softrdma|raise memlock")
+
     def test_what_a_set_is_worth(self):
         for name in ("p0", "p1"):
             self.write_part(name, 8)

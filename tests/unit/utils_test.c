@@ -164,6 +164,18 @@ TEST(without_an_rdma_device_there_is_no_hardware)
     assert_ptr_equal(context, BOGUS);
 }
 
+TEST(a_lack_of_descriptors_is_no_missing_device)
+{
+    struct ibv_context *context = BOGUS;
+    for (int kind = RPMA_DEVICE_ANY; kind <= RPMA_DEVICE_SOFTRDMA; ++kind) {
+        fake_fail_call(1, EMFILE, true);
+        assert_provider(rpma_utils_get_ibv_context_by_kind(
+                                "here", RPMA_UTIL_IBV_CONTEXT_LOCAL, (enum rpma_device_kind)kind, &context),
+                EMFILE);
+        fake_fail_call(0, 0, false);
+    }
+}
+
 TEST(unknown_kinds_and_types_are_refused)
 {
     struct ibv_context *context = BOGUS;

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 
 #include "log.hpp"
+#include "shortage.hpp"
 
 namespace rpma::rdma
 {
@@ -67,6 +68,9 @@ result<addrinfo_handle> resolve_name(const library &by, const char *addr, const 
         return addrinfo_handle(by, info);
     if (returned == -1 || returned == EAI_SYSTEM)
         return log::provider_error(errno, "rdma_getaddrinfo", addr);
+    // Without a free descriptor, the resolver does not find any name.
+    if (const int error = descriptor_shortage(); error != 0)
+        return log::provider_error(error, "rdma_getaddrinfo", addr);
     RPMA_LOG_ERROR("rdma_getaddrinfo(%s) failed: %s\n", addr, gai_strerror(returned));
     errno = to_errno(returned);
     return errc::provider;

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "log.hpp"
+#include "shortage.hpp"
 
 namespace rpma::rdma
 {
@@ -29,22 +30,39 @@ struct devices {
     bool software = false;
 };
 
-devices find_devices(const library &in)
+// Without a free descriptor, libibverbs returns no devices, as for a kernel without RDMA.
+result<devices> find_devices(const library &in)
 {
     devices found;
-    const errno_guard keep_errno;
+    const int before = errno;
     int count = 0;
     ibv_device **const list = in.ibv_get_device_list(&count);
-    if (list == nullptr)
-        return found;
+    const int failed = list == nullptr && is_local_shortage(errno) ? errno : count == 0 ? descriptor_shortage() : 0;
     for (int i = 0; i < count; ++i)
         (is_software_device(list[i]) ? found.software : found.hardware) = true;
-    in.ibv_free_device_list(list);
+    if (list != nullptr)
+        in.ibv_free_device_list(list);
+    if (failed != 0)
+        return log::provider_error(failed, "ibv_get_device_list");
+    errno = before;
     return found;
 }
 
+// Returns NULL on failure, and sets errno and the reason. dlopen(3) reports errors as texts only.
+void *open_library(const char *path, const char *&reason)
+{
+    if (void *const opened = dlopen(path, RTLD_NOW | RTLD_LOCAL); opened != nullptr)
+        return opened;
+    reason = dlerror();
+    errno = ELIBACC;
+    for (const int error : {EMFILE, ENFILE, ENOMEM})
+        if (std::strstr(reason, log::errno_text(error).c_str()) != nullptr)
+            errno = error;
+    return nullptr;
+}
+
 // Searches in the directory of this library (a build tree), then in the configured installation directory.
-void *open_software()
+void *open_software(const char *&reason)
 {
     char path[PATH_MAX];
     Dl_info self;
@@ -55,11 +73,11 @@ void *open_software()
             const int written = std::snprintf(path, sizeof(path), "%.*s%s", length, self.dli_fname, beside);
             if (length == 0 || written < 0 || static_cast<std::size_t>(written) >= sizeof(path))
                 continue;
-            if (void *const opened = dlopen(path, RTLD_NOW | RTLD_LOCAL); opened != nullptr)
+            if (void *const opened = open_library(path, reason); opened != nullptr || is_local_shortage(errno))
                 return opened;
         }
     }
-    return dlopen(RPMA_INSTALLED_SOFTRDMA, RTLD_NOW | RTLD_LOCAL);
+    return open_library(RPMA_INSTALLED_SOFTRDMA, reason);
 }
 
 bool load(library &to, void *from)
@@ -83,15 +101,21 @@ library software_functions;
 
 result<const library *> load_software()
 {
-    if (find_devices(library::system()).software)
+    RPMA_ASSIGN_OR_RETURN(const devices loaded, find_devices(library::system()));
+    if (loaded.software)
         return &library::system();
-    void *const opened = open_software();
-    if (opened == nullptr)
-        RPMA_LOG_ERROR("softrdma: cannot load: %s (install softrdma)\n", dlerror());
-    if (opened == nullptr || !load(software_functions, opened)) {
+    const int before = errno;
+    const char *reason = nullptr;
+    void *const opened = open_software(reason);
+    if (opened == nullptr) {
+        RPMA_LOG_ERROR("softrdma: cannot load: %s%s\n", reason, errno == ELIBACC ? " (install softrdma)" : "");
+        return errc::provider;
+    }
+    if (!load(software_functions, opened)) {
         errno = ELIBACC;
         return errc::provider;
     }
+    errno = before;
     return &software_functions;
 }
 
@@ -125,9 +149,10 @@ const library &library::of(const ibv_context *context)
     return software != nullptr && is_software(context) ? *software : system();
 }
 
-bool library::has_hardware() const
+result<bool> library::has_hardware() const
 {
-    return find_devices(*this).hardware;
+    RPMA_ASSIGN_OR_RETURN(const devices found, find_devices(*this));
+    return found.hardware;
 }
 
 bool is_software(const ibv_context *context)

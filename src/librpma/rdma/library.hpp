@@ -55,12 +55,13 @@ struct library {
     static const library &system();
 
     // softrdma: the system's libraries if softrdma replaces them, otherwise libsoftrdma.so, which is loaded once and
-    // never unloaded. Returns errc::provider with errno ELIBACC if it cannot be loaded, and logs the reason.
+    // never unloaded. Otherwise returns errc::provider and logs the reason. errno is ELIBACC if it cannot be loaded, or
+    // the shortage of this process or machine.
     static result<const library *> software();
 
     static const library &of(const ibv_context *context);
 
-    bool has_hardware() const;
+    result<bool> has_hardware() const;
 };
 
 // Returns whether the context belongs to a device of softrdma, regardless of how softrdma was loaded.
