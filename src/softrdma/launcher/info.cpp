@@ -89,7 +89,8 @@ std::string probe_fd_passing()
     if (arena.get() < 0)
         return std::string("memfd_create: ") + strerror(errno);
     const unique_fd fd_server(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    if (bind(fd_server.get(), reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0 ||
+    if (fd_server.get() < 0 ||
+            bind(fd_server.get(), reinterpret_cast<const sockaddr *>(&any), sizeof(any.sun_family)) != 0 ||
             listen(fd_server.get(), 1) != 0)
         return std::string("local socket: ") + strerror(errno);
     return {};

@@ -4,6 +4,7 @@
 #include "progress/polling.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <pthread.h>
@@ -31,7 +32,7 @@ int progress_thread::start(void (*first)())
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (error == 0)
         pthread_detach(thread);
-    return error;
+    return error == EAGAIN ? ENOMEM : error; // lack of memory or threads: programs take EAGAIN for a silent name server
 }
 
 void progress_thread::run()
