@@ -2,12 +2,15 @@
 """Command line parser with one-line errors."""
 
 import argparse
+import errno
 import io
 import os
 import signal
 import sys
 from collections.abc import Callable
 from typing import NoReturn
+
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class Parser(argparse.ArgumentParser):
@@ -46,3 +49,8 @@ def run_main(main: Callable[[], int]) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE if isinstance(lost.__cause__, BrokenPipeError)
                  else f"{os.path.basename(sys.argv[0])}: standard output: {lost.__cause__.strerror}")
+    except (OSError, MemoryError) as error:
+        code = getattr(error, "errno", errno.ENOMEM)
+        if code not in SHORTAGES:
+            raise
+        sys.exit(f"{os.path.basename(sys.argv[0])}: {os.strerror(code)}")

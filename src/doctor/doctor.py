@@ -11,7 +11,7 @@ import subprocess
 
 import ddio
 from runner import pmem, transport
-from runner.command_line import Parser
+from runner.command_line import SHORTAGES, Parser
 
 TIMEOUT_S = 10
 NO_LIMIT = "unlimited"
@@ -37,9 +37,16 @@ def query_devices(*command: str | pathlib.Path) -> tuple[list[dict], str | None]
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
         return (json.loads(answer.stdout), None) if answer.returncode == 0 else ([], answer.stderr.strip())
     except OSError as error:
-        return [], f"{error.filename}: {error.strerror}"
+        return [], f"{error.filename or command[0]}: {error.strerror}"
     except (subprocess.TimeoutExpired, ValueError) as error:
         return [], f"device-facts: invalid output or timeout: {error}"
+
+
+def fix_of(reason: str | None, remedy: str) -> str:
+    """Returns the remedy, unless the reason is a lack of descriptors or memory."""
+    if reason and any(os.strerror(shortage) in reason for shortage in SHORTAGES):
+        return "raise the limits: `ulimit -n 1024`, `ulimit -v unlimited`"
+    return remedy
 
 
 def port_text(port: dict) -> str:
@@ -94,8 +101,8 @@ def kernel_devices(device_facts: pathlib.Path) -> tuple[list[Finding], bool]:
     if missing:
         findings.append(Finding(
             "RDMA devices", "fail", f"not visible to libibverbs: {', '.join(missing)}{f': {reason}' if reason else ''}",
-            "load ib_uverbs and rdma_ucm (`modprobe -a ib_uverbs rdma_ucm`) and install the packages ibverbs-providers "
-            "and rdma-core"))
+            fix_of(reason, "load ib_uverbs and rdma_ucm (`modprobe -a ib_uverbs rdma_ucm`) and install the packages "
+                           "ibverbs-providers and rdma-core")))
     closed = [str(path) for path in DEVICES.glob("*")
               if path.name.startswith(("uverbs", "rdma_cm")) and not os.access(path, os.R_OK | os.W_OK)]
     if closed:
@@ -116,7 +123,7 @@ def softrdma(device_facts: pathlib.Path, beside: pathlib.Path) -> tuple[list[Fin
     devices, reason = query_devices(launcher, "run", "--", device_facts)
     usable = [device for device in devices if is_active(device)]
     if not usable:
-        return [Finding("softrdma", "fail", reason or "device without an active port", remedy)], False
+        return [Finding("softrdma", "fail", reason or "device without an active port", fix_of(reason, remedy))], False
     findings = [Finding("softrdma", "ok", device_text(device)) for device in usable]
     return findings + [finding for device in usable for finding in capabilities(device)], True
 
