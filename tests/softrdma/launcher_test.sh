@@ -86,6 +86,8 @@ if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
     grep -q /proc/self/exe "$work/err" || { echo "FAILED: the missing /proc is not named"; failures=$((failures + 1)); }
 fi
 
+expect 1 1 sh -c 'ulimit -v 11000 && exec "$0" info' "$softrdma"
+
 LD_PRELOAD=libc.so.6
 export LD_PRELOAD
 expect 0 0 "$softrdma" run sh -c 'echo "$LD_PRELOAD"'

@@ -12,10 +12,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <new>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -67,8 +67,11 @@ arena::arena()
     if (policy() != transport_word::tcp)
         open_file();
     std::byte *tables = map(fd_, 0, tables_size);
-    if (tables == nullptr)
-        abort(); // the tables need eight megabytes of address space
+    if (tables == nullptr) { // they need eight megabytes of address space
+        if (shared())
+            close(fd_);
+        throw std::bad_alloc();
+    }
     slots_ = reinterpret_cast<region_slot *>(tables + page);
     size_ = shared() ? size_ : max_arena_size;
     end_ = whole_pages(tables_size);
