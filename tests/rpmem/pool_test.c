@@ -234,7 +234,7 @@ TEST(pages_are_there_before_they_are_written)
     assert_int_equal(rpmem_close(pool), 0);
 }
 
-/* RPMEM_MAX_NLANES is no number. */
+/* RPMEM_MAX_NLANES is not a number. */
 TEST(an_invalid_number_of_lanes_is_ignored)
 {
     unsigned lanes = 1000;
