@@ -358,6 +358,8 @@ int rpma_mirror_add_target(struct rpma_mirror *mirror, unsigned copy, const char
 {
     if (mirror == nullptr || target == nullptr || poolset == nullptr)
         return null("mirror, target and poolset");
+    if (is_unusable(mirror))
+        return RPMA_MIRROR_E_INVAL;
     return guarded([&] { mirror->targets.add_target(copy, target, poolset, limits_of(options)); });
 }
 

@@ -191,6 +191,7 @@ FIXTURE_TEST(open_set<two>, a_child_cannot_use_the_set_of_its_parent)
                               rpma_mirror_get_state(inherited, &state) == RPMA_MIRROR_E_INVAL &&
                               rpma_mirror_resync(inherited, 1, nullptr) == RPMA_MIRROR_E_INVAL &&
                               rpma_mirror_set_consistency_point(inherited, 9) == RPMA_MIRROR_E_INVAL &&
+                              rpma_mirror_add_target(inherited, 2, "t", "s", nullptr) == RPMA_MIRROR_E_INVAL &&
                               rpma_mirror_unmap(&inherited) == RPMA_MIRROR_E_INVAL && inherited == nullptr;
         _exit(rejected ? 0 : 1);
     }
