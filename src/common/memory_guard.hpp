@@ -6,8 +6,7 @@
 #include <csignal>
 #include <mutex>
 
-// Guard of accesses to mapped files. A page that is missing or damaged raises SIGBUS: the file was truncated, its file
-// system is full, or its medium has an error.
+// Guard of accesses to mapped files, in which a missing or damaged page raises SIGBUS.
 namespace memory_guard
 {
 
@@ -47,8 +46,7 @@ inline void install() noexcept
     });
 }
 
-// Calls f(argument), which must not own resources. Returns false if an access fails: siglongjmp() then leaves f.
-// install() must have been called.
+// Calls f(argument). Returns false if an access fails: siglongjmp() then leaves f, which must not own resources.
 inline bool call(void (*f)(void *), void *argument) noexcept
 {
     sigjmp_buf target;

@@ -17,7 +17,6 @@ using namespace rpmem;
 namespace
 {
 
-// Checks the arguments that create and open share.
 int check_session(const char *target, const char *set_name, const void *address, size_t size, const unsigned *lanes)
 {
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));

@@ -346,7 +346,6 @@ int opening::begin_epoch(copy_mask in_sync)
     return fail(rep.lost(), "%s: cannot store the membership record: %s", replicas_.name(), rep.reason.c_str());
 }
 
-// Creates the pool on targets that lost their parts or never had any.
 void opening::create_missing()
 {
     const remote_replica &like = replicas_[first_of(replicas_.in_sync())];

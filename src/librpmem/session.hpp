@@ -34,7 +34,6 @@ public:
     int request(const replica::request &r, replica::response *to);
     int watch();
 
-    // Returns whether the client sends keep-alive messages to the daemon.
     bool keeps_alive() const { return (features_ & replica::feature_keep_alive) != 0; }
     // Returns whether the daemon stores membership records of pools with several targets.
     bool keeps_record() const { return (features_ & replica::feature_record) != 0; }

@@ -11,7 +11,6 @@
 namespace rpmem
 {
 
-// Name of a replica in messages and in the state file.
 std::string replica_name(std::string_view target, const char *set_name);
 
 // Targets of a pool: one, or several separated by commas.

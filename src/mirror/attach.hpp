@@ -11,7 +11,6 @@ struct connected {
     rpma_mirror_level level;
 };
 
-// Returns the device kinds of a setting, as bits.
 std::uint32_t devices_of(rpma_mirror_device device);
 
 std::unique_ptr<replica::region> connect_lanes(const target_settings &to, const replica::wire::region &target,

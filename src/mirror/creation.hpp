@@ -13,7 +13,6 @@ public:
     explicit creation(set_parts &of) : discovery(of) {}
 
     void create();
-    // Returns the epoch.
     std::uint64_t fence(bool force);
 
 private:

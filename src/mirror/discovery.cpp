@@ -111,7 +111,6 @@ void discovery::find_set(const deadline &until)
         throw_not_found("the set does not exist (create it first)");
 }
 
-// Throws the failure of a target that can have a record or has a copy, or E_NOT_FOUND.
 void discovery::throw_not_found(const char *reason) const
 {
     for (const auto &c : copies_)

@@ -21,7 +21,6 @@ public:
 
     explicit discovery(set_parts &of);
 
-    // Sets the record of the local copy, before the targets respond.
     void start_with(const record &first) { newest_ = first; }
     // Reads the states of all targets. A target for which `check` throws counts as unresponsive.
     void connect_all(

@@ -90,7 +90,6 @@ void drop_ticket(remote_copy &c, posted_flush &posted)
         c.mark(posted.ranges);
 }
 
-// Returns 0 or an errno value.
 int flush_local_copy(const local_copy &local, const rpma_mirror_range *ranges, std::size_t n, bool deep)
 {
     int error = 0;

@@ -18,7 +18,6 @@ namespace mirror
 namespace
 {
 
-// Throws the error of a libpmem2 function.
 void check(int error, const std::string &message)
 {
     if (error != 0)
@@ -170,8 +169,7 @@ bool local_copy::read_state()
     }
 }
 
-// Opens the file of the copy and checks its length. A file that is longer than the set must have had this length when
-// the set was created.
+// Opens the file of the copy. A file that is longer than the set must have had this length when the set was created.
 void local_copy::open_file()
 {
     const std::string &path = settings_.local_path;
@@ -397,8 +395,7 @@ void local_copy::adopt(void *address, std::uint64_t length)
     check_stamp();
 }
 
-// Each flush calls this. lseek() takes half as long as fstat(); the position of the descriptor is not used. The length
-// is read first, because another thread can extend the file.
+// lseek() takes half as long as fstat(). The length is read first, because another thread can extend the file.
 int local_copy::check_file() const noexcept
 {
     const std::uint64_t length = length_;

@@ -29,7 +29,6 @@ public:
     // `time_ms`: limit of the steps before the comparison.
     opening(set_parts &of, comparer &with, int time_ms);
 
-    // Throws interrupted_opening if another attempt can succeed.
     rpma_mirror_recovery_report open_set(const opening_request &request);
 
 private:

@@ -39,7 +39,6 @@ public:
     const mirror::local_copy &local() const { return parts.local; }
     const rpma_mirror_recovery_report &report() const { return report_; }
     bool is_in_callback() const { return parts.members.is_held_by_caller(); }
-    // Returns whether the parent of this process opened the set.
     bool is_inherited() const;
 
     mirror::set_parts parts;

@@ -22,7 +22,6 @@ std::string table(const std::vector<std::vector<std::string>> &rows);
 
 std::vector<unsigned> listed_copies(const rpma_mirror_state &state);
 bool is_in_use(const rpma_mirror_state &state);
-// Returns the copies that belong to the set and are not in sync.
 std::vector<unsigned> missing_copies(const rpma_mirror_state &state);
 std::string state_text(const rpma_mirror_state &state);
 // Returns one line: the reason why no copy has a record, and the remedy.

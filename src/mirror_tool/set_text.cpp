@@ -37,7 +37,6 @@ public:
     set_file_lock(const set_file_lock &) = delete;
     set_file_lock &operator=(const set_file_lock &) = delete;
 
-    // Returns 0 or an errno value.
     int lock(const std::string &path)
     {
         for (int attempt = 0; attempt < max_attempts; ++attempt) {

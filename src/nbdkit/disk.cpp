@@ -31,8 +31,7 @@ struct disk::chunk {
     }
 };
 
-// The process or the machine might have been stopped: after 2 s without a confirmed flush, checks that this process is
-// still the writer, after the copy.
+// After 2 s without a confirmed flush, checks that this process is still the writer: it might have been stopped.
 int disk::read(char *to, std::uint64_t offset, std::uint64_t count) noexcept
 {
     constexpr std::int64_t max_age_ms = 2000;

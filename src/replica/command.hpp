@@ -16,7 +16,6 @@ public:
     command(const command &) = delete;
     command &operator=(const command &) = delete;
 
-    // Returns the NULL-terminated array.
     char *const *words() { return pointers_.data(); }
 
 private:

@@ -56,7 +56,6 @@ public:
 
     ~lane_memory() { rpma_mr_dereg(&registered_); }
 
-    // Returns 0 or an errno value.
     int allocate(rpma_peer *peer, std::uint32_t window);
 
     rpma_mr_local *registered() const { return registered_; }

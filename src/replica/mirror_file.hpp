@@ -14,8 +14,7 @@ class mirror_file
 {
 public:
     // Both return 0 or an errno value. create() returns EEXIST if the file exists, EBUSY if another process creates it,
-    // and leaves no file on failure. open() returns EBUSY if another process has the file open, and EBADMSG if no slot
-    // is valid.
+    // and leaves no file on failure. open() returns EBUSY if another process has it open, EBADMSG if no slot is valid.
     int create(const char *path, const mirror_state &first);
     int open(const char *path);
     // Reads the last stored state of a file that another process can have open, without its lock: a process that holds

@@ -69,7 +69,6 @@ constexpr status status_of_errno(int error)
     }
 }
 
-// No status of a target has such an error.
 using ::is_local_shortage;
 
 } // namespace replica

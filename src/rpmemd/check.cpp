@@ -87,7 +87,6 @@ bool flushes_natively(const device &on)
     return types != 0;
 }
 
-// Prints the kind of the device. RDMA hardware pins memory.
 void check_device(const std::string &address, bool &pins_memory)
 {
     const device found = open_device(address, replica::device_hardware | replica::device_software);

@@ -28,7 +28,6 @@ public:
 
     pending_connection(replica::fd_owner connection, const sockaddr_storage &peer, const replica::tls_keys &keys);
 
-    // Continues the handshake, and logs a failure.
     replica::handshake shake_hands();
     // Returns true once, after the first message of the peer proved that it has a key. Then restarts the timeout.
     bool has_proven_key();

@@ -39,7 +39,6 @@ private:
 // Read memory of a pool, in which an access can raise SIGBUS: a part was truncated, or its medium is damaged.
 // Returns the hashes of the segments, at most max_hashes. Throws failure if a page cannot be read.
 std::string hash_parts(const std::string &set_name, std::span<const std::byte> memory);
-// Returns 0, or EIO if a page cannot be read.
 int copy_parts(std::span<const std::byte> from, std::byte *to);
 failure unreadable_parts(const std::string &set_name, int error);
 

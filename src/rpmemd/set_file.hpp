@@ -14,7 +14,6 @@ void check_set_name(const std::string &name);
 // Returns the text of the file. Symbolic links must not lead out of the directory.
 std::string read_set_file(const std::string &directory, const std::string &name);
 
-// Reads and parses a set file.
 poolset read_poolset(const std::string &directory, const std::string &name);
 
 void remove_set_file(const std::string &directory, const std::string &name);

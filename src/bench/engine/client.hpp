@@ -16,7 +16,6 @@ struct run_result {
     std::optional<std::uint64_t> expected_target;
 };
 
-// Client of a point, which measures.
 class client
 {
 public:

@@ -32,7 +32,6 @@ workload workload_from(const std::string &name);
 void check_setup(const setup &point_setup);
 
 bool needs_responder(workload kind);
-// Returns whether the workload uses librpmem, whose daemon is the peer.
 bool is_replica(workload kind);
 // Returns the reason why the api does not support the workload; empty if it does.
 std::string unsupported_reason(const setup &point_setup);

@@ -140,8 +140,7 @@ struct connection_ends {
 // - `epoch` and `region_in_use` describe the owner's operations on the memory of the peer, which waits for them before
 //   it removes a region. With a forged `epoch` that removal fails after `grace_limit`, as it does with a stopped peer.
 // - `watched` may be old: the owner checks the ring once more after it has cleared the word.
-// - `receive_requested` is the only word that the peer writes. A false value costs the owner one message over the
-// network.
+// - `receive_requested` is the only word that the peer writes. A false value costs the owner a network message.
 // - `bounced_out` may be old: the peer then finds less free space, and sends the message over the network.
 struct qp_block {
     std::uint64_t magic;

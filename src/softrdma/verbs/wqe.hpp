@@ -167,7 +167,6 @@ struct wqe {
     bool is_rejected() const noexcept { return state == wqe_state::rejected || state == wqe_state::aborted; }
     bool has_psn() const noexcept { return state >= wqe_state::transmitting; }
     bool is_sent() const noexcept { return state == wqe_state::sent || state == wqe_state::sent_no_ack_req; }
-    // Returns whether an attempt to execute the request is not complete.
     bool is_started() const noexcept { return state >= wqe_state::stalled; }
     bool has_valid_length() const noexcept { return length >= info().min_len && length <= info().max_len; }
     void set_remote(std::uint64_t address, std::uint32_t key) noexcept

@@ -11,7 +11,6 @@ namespace softrdma::roce
 namespace
 {
 
-// Common header of management datagrams.
 constexpr std::uint8_t base_version = 1;
 constexpr std::uint8_t management_class = 7; // communication management
 constexpr std::uint8_t class_version = 2;

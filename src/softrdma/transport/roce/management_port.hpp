@@ -9,7 +9,6 @@
 namespace softrdma::roce
 {
 
-// An intact packet for the management queue pair.
 struct management_packet {
     udp_flow flow{};
     std::span<const std::byte> bytes; // from the BTH to the invariant CRC

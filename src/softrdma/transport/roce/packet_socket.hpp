@@ -29,7 +29,6 @@ struct packet_socket {
     std::uint16_t port = 0;
     bool is_bound = false; // to the source address of its packets
 
-    // Packets of one call, and their bytes.
     static constexpr std::size_t max_packets = 64;
     static constexpr std::size_t max_bytes = UINT16_MAX - ipv4_size - udp_size;
 

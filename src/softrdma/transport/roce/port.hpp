@@ -64,7 +64,6 @@ private:
     static constexpr std::size_t batch = 32;
     struct arrivals;
 
-    // Socket of a source port.
     struct source {
         unique_fd fd;
         std::uint16_t number;

@@ -77,7 +77,6 @@ private:
     bool first_ = true;
 };
 
-// Number of packets of a READ response.
 constexpr std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept
 {
     return bytes == 0 ? 1 : (bytes - 1) / mtu + 1;

@@ -35,7 +35,6 @@ public:
     // Opens a socket of another port (0: any free one) at all addresses or at the source of a route. It receives no
     // packets: responses go to the shared port. Returns an empty descriptor and sets errno on error.
     unique_fd open_other(std::uint16_t number, const datagram_route *from = nullptr) const noexcept;
-    // Returns whether other processes may have the sockets.
     bool is_shared() const noexcept { return listening_ != nullptr; }
 
 private:
