@@ -103,6 +103,7 @@ class DoctorTest(support.ExamplesTest):
         result = self.examine(preexec_fn=lower)
         self.assertRegex(result.stdout, r"(?m)^fail +open files limit +256: .*\n +fix: `ulimit -n 1024`$")
 
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ, "UBSan needs descriptors")
     def test_lack_of_descriptors_is_no_missing_package(self) -> None:
         for limit in range(8, 24):
             result = self.examine(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))  # noqa: B023
