@@ -5,9 +5,13 @@
 // parameter that has no line here or in null_arguments.def.
 #define REFUSED(function, parameter, ...) assert_int_equal(function(__VA_ARGS__), RPMA_E_INVAL)
 
-// The suite arguments of rpma-conformance tests the functions that are older than librpma 1.4.
+// rpma-conformance has the same list for the functions that are older than librpma 1.4.
 TEST(null_is_refused)
 {
+    static const char word[8];
+#define NULL_ARGUMENT(function, parameter, ...) REFUSED(function, parameter, __VA_ARGS__);
+#include "../conformance/cases/null_arguments.def"
+#undef NULL_ARGUMENT
     struct rpma_conn_req *none = NULL;
     REFUSED(rpma_conn_req_connect, req_ptr, &none, BOGUS, BOGUS);
     REFUSED(rpma_utils_get_ibv_context_by_kind, addr, NULL, RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_DEVICE_ANY, BOGUS);
