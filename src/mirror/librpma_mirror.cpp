@@ -104,9 +104,7 @@ int rpma_mirror_map(
     if (has_unknown(flags, RPMA_MIRROR_F_FORCE))
         return RPMA_MIRROR_E_INVAL;
     return guarded([&] {
-        opening_request request{.force = (flags & RPMA_MIRROR_F_FORCE) != 0};
-        request.hint = hint;
-        auto created = rpma_mirror::open(cfg->value, request);
+        auto created = rpma_mirror::open(cfg->value, {.force = (flags & RPMA_MIRROR_F_FORCE) != 0, .hint = hint});
         *address = created->local().address();
         *mirror_ptr = created.release();
     });
@@ -122,10 +120,9 @@ int rpma_mirror_map_memory(const struct rpma_mirror_cfg *cfg, void *address, siz
     if (reinterpret_cast<std::uintptr_t>(address) % replica::page_size != 0)
         return fail(RPMA_MIRROR_E_INVAL, "the address is not aligned to a page");
     return guarded([&] {
-        opening_request request{.force = (flags & RPMA_MIRROR_F_FORCE) != 0};
-        request.mapped = address;
-        request.mapped_length = length;
-        *mirror_ptr = rpma_mirror::open(cfg->value, request).release();
+        const bool force = (flags & RPMA_MIRROR_F_FORCE) != 0;
+        *mirror_ptr =
+                rpma_mirror::open(cfg->value, {.force = force, .mapped = address, .mapped_length = length}).release();
     });
 }
 
