@@ -132,6 +132,8 @@ public:
         new (&facts_) round_facts{};
         for (unsigned i = 0; i < first_target + max_targets; ++i)
             heal_link(i);
+        const std::string device = first_.where.path + "/preload.so"; // LD_PRELOAD cannot contain a path with a blank
+        std::filesystem::create_symlink(getenv("TEST_SOFTRDMA_DEVICE"), device);
         for (unsigned i = 0; i < count_; ++i) {
             std::vector<std::string> environment;
             // A target's device may be unable to flush; the writer then requests flushes by messages.
@@ -139,7 +141,7 @@ public:
                 environment = {"SOFTRDMA_NATIVE_VERBS=off", "SOFTRDMA_READ_FLUSH=off"};
             if (fault_ == fault::power && is_hit(i)) {
                 // Lets the device record which data the daemon itself has made durable.
-                environment.push_back(std::string("LD_PRELOAD=") + getenv("TEST_SOFTRDMA_DEVICE"));
+                environment.push_back("LD_PRELOAD=" + device);
                 environment.push_back("SOFTRDMA_POWERCUT=after:" + std::to_string(60 + choose(1500)) +
                                       ",seed:" + std::to_string(seed));
             }

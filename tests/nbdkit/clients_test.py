@@ -117,7 +117,9 @@ class Clients(DiskTest):
 
     def test_a_read_in_which_the_machine_is_suspended_is_not_answered(self):
         suspended = self.place / "suspended"
-        preloaded = ("env", f"LD_PRELOAD={os.environ['NBDKIT_SUSPENDED']}", f"SUSPENDED={suspended}")
+        preload = self.place / "preload.so"  # LD_PRELOAD cannot contain a path with a blank
+        preload.symlink_to(os.environ["NBDKIT_SUSPENDED"])
+        preloaded = ("env", f"LD_PRELOAD={preload}", f"SUSPENDED={suspended}")
         server = self.serve(self.set_file, at=preloaded)
         handle = self.connect(server)
         handle.pwrite(b"a" * BLOCK, 0, nbd.CMD_FLAG_FUA)
