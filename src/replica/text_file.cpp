@@ -41,20 +41,19 @@ std::string read_text_file(const std::string &path, readable_by users)
     return read_text(file);
 }
 
+// Reads small chunks, because a buffer of the maximum size costs 256 page faults, and a session reads several files.
 std::string read_text(const fd_owner &file)
 {
-    std::string text(max_file_size + 1, '\0');
-    std::size_t size = 0;
-    ssize_t got = 1;
-    while (got != 0 && size < text.size()) {
-        got = read(file.get(), &text[size], text.size() - size);
+    std::string text;
+    char chunk[4096];
+    for (ssize_t got = 1; got != 0;) {
+        got = read(file.get(), chunk, sizeof(chunk));
         if (got < 0 && errno != EINTR)
             throw system_error();
-        size += got > 0 ? static_cast<std::size_t>(got) : 0;
+        text.append(chunk, got > 0 ? static_cast<std::size_t>(got) : 0);
+        if (text.size() > max_file_size)
+            throw file_error(EFBIG, "larger than 1 MiB");
     }
-    if (size > max_file_size)
-        throw file_error(EFBIG, "larger than 1 MiB");
-    text.resize(size);
     return text;
 }
 
