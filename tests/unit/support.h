@@ -65,6 +65,14 @@ enum {
         assert_int_equal(errno, error);                                                                                \
     } while (0)
 
+/* Checks that the call succeeds and leaves errno alone. */
+#define assert_done(expression)                                                                                        \
+    do {                                                                                                               \
+        errno = 77;                                                                                                    \
+        assert_int_equal(expression, 0);                                                                               \
+        assert_int_equal(errno, 77);                                                                                   \
+    } while (0)
+
 #define assert_calls(names) assert_string_equal(fake_calls(), names)
 
 extern char test_memory[MR_SIZE];

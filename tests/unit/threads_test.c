@@ -53,10 +53,16 @@ static void run_together(void (*const runs[THREADS])(unsigned index))
     assert_int_equal(wrong, 0);
 }
 
+// Half of the threads run each function.
+static void run_both(void (*first)(unsigned index), void (*second)(unsigned index))
+{
+    void (*const runs[THREADS])(unsigned) = {first, second, first, second};
+    run_together(runs);
+}
+
 static void run_all(void (*run)(unsigned index))
 {
-    void (*const runs[THREADS])(unsigned) = {run, run, run, run};
-    run_together(runs);
+    run_both(run, run);
 }
 
 static void post(unsigned index)
@@ -125,10 +131,8 @@ static void flush_persistently(unsigned index)
 
 PATH_TEST(a_peer_configuration_is_applied_while_others_flush)
 {
-    static void (*const runs[THREADS])(unsigned) = {
-            change_direct_write, flush_persistently, change_direct_write, flush_persistently};
     assert_int_equal(rpma_peer_cfg_new(&pcfg), 0);
-    run_together(runs);
+    run_both(change_direct_write, flush_persistently);
     assert_int_equal(rpma_peer_cfg_delete(&pcfg), 0);
 }
 
@@ -151,8 +155,7 @@ static void give_events(unsigned index)
 
 PATH_TEST(events_of_one_connection_are_taken_concurrently)
 {
-    static void (*const runs[THREADS])(unsigned) = {take_events, give_events, take_events, give_events};
-    run_together(runs);
+    run_both(take_events, give_events);
 }
 
 static void wait_for_completions(unsigned index)
@@ -172,8 +175,7 @@ static void fire(unsigned index)
 
 PATH_TEST(completion_events_of_one_queue_are_taken_concurrently)
 {
-    static void (*const runs[THREADS])(unsigned) = {wait_for_completions, fire, wait_for_completions, fire};
-    run_together(runs);
+    run_both(wait_for_completions, fire);
 }
 
 static void query(unsigned index)
@@ -196,8 +198,7 @@ static void query(unsigned index)
 
 PATH_TEST(one_connection_is_queried_while_others_use_it)
 {
-    static void (*const runs[THREADS])(unsigned) = {query, post, query, post};
-    run_together(runs);
+    run_both(query, post);
 }
 
 static void connect_and_delete(unsigned index)
@@ -319,6 +320,5 @@ static void provoke_errors(unsigned index)
 
 PATH_TEST(logging_is_changed_while_others_log)
 {
-    static void (*const runs[THREADS])(unsigned) = {change_logging, provoke_errors, change_logging, provoke_errors};
-    run_together(runs);
+    run_both(change_logging, provoke_errors);
 }
