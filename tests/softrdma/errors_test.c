@@ -29,12 +29,13 @@ static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t a
 
 TEST(a_wrong_key_or_range_is_a_remote_access_error)
 {
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 5; ++i) {
         OPEN_PAIR(p, NULL);
         const uintptr_t begin = (uintptr_t)p.server.memory;
-        const uint64_t addresses[] = {begin, begin + p.server.size - 7, begin - 1, UINT64_MAX - 3};
-        expect_refused(&p, i == 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, addresses[i],
-                p.server.mr->rkey ^ (uint32_t)(i == 0), 8);
+        const uint64_t addresses[] = {begin, begin + p.server.size - 7, begin - 1, UINT64_MAX - 3, begin};
+        const uint32_t wrong_bits[] = {1, 0, 0, 0, 0x10000}; /* the last key has the same slot in the table of keys */
+        expect_refused(
+                &p, i == 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, addresses[i], p.server.mr->rkey ^ wrong_bits[i], 8);
     }
 }
 
