@@ -95,13 +95,8 @@ private:
     void post(input &in)
     {
         const std::uint32_t length = in.number(2) % (max_receive + 1);
-        ibv_sge list = pair_.b.sge(in.number(2) % receive_area, length);
-        ibv_recv_wr wr{};
-        wr.wr_id = next_;
-        wr.sg_list = &list;
-        wr.num_sge = 1;
-        ibv_recv_wr *bad = nullptr;
-        if ((shares_ ? srq_.post(&wr, &bad) : pair_.b.qp->post_receive(&wr, &bad)) == 0)
+        const ibv_sge list = pair_.b.sge(in.number(2) % receive_area, length);
+        if ((shares_ ? post_one(srq_, next_, list) : post_one(*pair_.b.qp, next_, list)) == 0)
             posted_[next_++] = length;
     }
 
@@ -162,16 +157,10 @@ private:
 
     cq_block &cq_words() const noexcept { return *reinterpret_cast<cq_block *>(pair_.b.cq->memory().at); }
 
-    static ibv_srq_init_attr shared_attributes() noexcept
-    {
-        ibv_srq_init_attr attr{};
-        attr.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
-        return attr;
-    }
-
     const bool shares_;
     verbs_device device_;
-    shared_receive_queue srq_{&device_.pd, shared_attributes()};
+    shared_receive_queue srq_{
+            &device_.pd, {.srq_context = nullptr, .attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0}}};
     connected_pair pair_{device_, {.srq = shares_ ? &srq_ : nullptr, .start = {.position = UINT32_MAX - 2}}};
     receive_queue &ring_ = pair_.b.qp->receives();
     const std::uint32_t shared_stride_ = ring_.shared().ring_stride; // a peer can overwrite it

@@ -30,8 +30,7 @@ struct receiver {
     receiver()
     {
         cq = std::make_unique<completion_queue>(device.context(), 16, nullptr, nullptr);
-        ibv_srq_init_attr shared{};
-        shared.attr = {.max_wr = receives, .max_sge = 1, .srq_limit = 0};
+        ibv_srq_init_attr shared{.srq_context = nullptr, .attr = {.max_wr = receives, .max_sge = 1, .srq_limit = 0}};
         srq = std::make_unique<shared_receive_queue>(&device.pd, shared);
         mr = region_table::instance().add(&device.pd, bytes.data(), bytes.size(),
                 reinterpret_cast<std::uintptr_t>(bytes.data()), IBV_ACCESS_LOCAL_WRITE);

@@ -37,8 +37,7 @@ struct receiver {
         assert_true(arena::instance().shared());
         pd.context = &opened.verbs.context;
         cq = std::make_unique<completion_queue>(pd.context, 64, nullptr, nullptr);
-        ibv_srq_init_attr shared{};
-        shared.attr = {.max_wr = receives, .max_sge = 1, .srq_limit = 0};
+        ibv_srq_init_attr shared{.srq_context = nullptr, .attr = {.max_wr = receives, .max_sge = 1, .srq_limit = 0}};
         if (shares)
             srq = std::make_unique<shared_receive_queue>(&pd, shared);
         mr = region_table::instance().add(&pd, bytes.data(), bytes.size(),

@@ -203,8 +203,7 @@ bool create_queues(end &e, bool shared)
     ibv_qp_init_attr attr{};
     attr.qp_type = IBV_QPT_RC;
     attr.cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 32};
-    ibv_srq_init_attr srq{};
-    srq.attr = {.max_wr = 64, .max_sge = 2, .srq_limit = 0};
+    ibv_srq_init_attr srq{.srq_context = nullptr, .attr = {.max_wr = 64, .max_sge = 2, .srq_limit = 0}};
     if (!MADE(e.pd = ibv_alloc_pd(e.id->verbs)) || !MADE(e.completions = ibv_create_comp_channel(e.id->verbs)) ||
             !MADE(e.cq = ibv_create_cq(e.id->verbs, 256, nullptr, e.completions, 0)) ||
             (shared && !MADE(e.srq = ibv_create_srq(e.pd, &srq))))
