@@ -68,9 +68,7 @@ DEFINE_TEST(numbers_and_messages_are_exchanged, listening, stopped)
     create_qp(server, IBV_QPT_UD);
     struct ibv_mr *mr = ibv_reg_mr(server->pd, memory, size, IBV_ACCESS_LOCAL_WRITE);
     struct ibv_sge sge = {(uintptr_t)memory, size, mr->lkey};
-    struct ibv_recv_wr receive = {.wr_id = 3, .sg_list = &sge, .num_sge = 1};
-    struct ibv_recv_wr *bad_receive = NULL;
-    assert_int_equal(ibv_post_recv(server->qp, &receive, &bad_receive), 0);
+    assert_int_equal(post_receive_list(server->qp, 3, &sge, 1), 0);
     struct rdma_conn_param answer = {.private_data = "me", .private_data_len = 3, .qp_num = server->qp->qp_num};
     assert_int_equal(rdma_accept(server, &answer), 0);
     expect_no_event(listen_channel);

@@ -135,16 +135,13 @@ TEST(the_client_gets_the_smaller_depth_of_both_sides)
 {
     PAIR p = {0};
     struct rdma_conn_param param = plain;
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
     struct rdma_cm_event *request = ask(&p, &param);
     create_queues(&p.server, NULL, NULL, true);
     assert_int_equal(rdma_ack_cm_event(request), 0);
     param.responder_resources = 2;
     assert_int_equal(rdma_accept(p.server.id, &param), 0);
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-    assert_int_equal(ibv_query_qp(p.client.qp, &attr, IBV_QP_MAX_QP_RD_ATOMIC, &init), 0);
-    assert_int_equal(attr.max_rd_atomic, 2);
+    assert_int_equal(query(p.client.qp, IBV_QP_MAX_QP_RD_ATOMIC).max_rd_atomic, 2);
 }
 
 TEST(rejection_carries_its_reason_and_data)

@@ -35,8 +35,7 @@ static void open_ends(struct ends *e, struct ibv_pd *domain, unsigned flags)
     struct ibv_pd *const pd = domain != NULL ? domain : ibv_alloc_pd(device);
     e->cq_ex = make_cq(NULL, flags);
     assert_non_null(e->cq_ex);
-    struct ibv_mr *const mr = ibv_reg_mr(pd, e->memory, sizeof(e->memory), (int)everything);
-    assert_non_null(mr);
+    struct ibv_mr *const mr = create_mr(pd, e->memory, sizeof(e->memory), (int)everything);
     e->from = (struct side){.pd = pd, .mr = mr, .memory = e->memory, .borrowed = true};
     e->to = (struct side){.pd = pd, .mr = mr, .memory = e->memory, .mapped = true};
     e->from.cq = ibv_create_cq(device, 256, NULL, NULL, 0);
@@ -260,8 +259,7 @@ DEFINE_TEST(a_parent_domain_stands_for_its_domain, open_the_device, close_the_de
 
     open_ends(&e, parent, 0);
     assert_ptr_equal(e.to.qp->pd, parent);
-    struct ibv_mr *of_domain = ibv_reg_mr(pd, e.memory, sizeof(e.memory), (int)everything);
-    assert_non_null(of_domain);
+    struct ibv_mr *of_domain = create_mr(pd, e.memory, sizeof(e.memory), (int)everything);
     struct ibv_mr *const regions[] = {of_domain, e.to.mr};
     for (unsigned i = 0; i < 2; ++i) { /* each region works with the same keys */
         e.from.mr = e.to.mr = regions[i];

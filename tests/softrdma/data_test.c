@@ -24,16 +24,11 @@ PAIR_TEST(reposted_receives_use_their_new_buffers, connected)
         const int pieces = rounds[i / 16].pieces;
         const size_t sent = length * (unsigned)pieces;
         struct ibv_sge sges[2] = {sge_of(&p->server, offset, length), sge_of(&p->server, offset + length + 8, length)};
-        struct ibv_recv_wr wr = {.wr_id = i, .sg_list = sges, .num_sge = pieces};
-        struct ibv_recv_wr *bad = NULL;
         fill(p->client.memory, 128, i + 1);
         memset(p->server.memory, 0, 128);
-        assert_int_equal(ibv_post_recv(p->server.qp, &wr, &bad), 0);
+        assert_int_equal(post_receive_list(p->server.qp, i, sges, pieces), 0);
         assert_int_equal(post(&p->client, IBV_WR_SEND, 500, 0, sent, NULL, 0, 0), 0);
-        const struct ibv_wc wc = next_completion(p->server.cq);
-        assert_int_equal(wc.status, IBV_WC_SUCCESS);
-        assert_int_equal(wc.wr_id, i);
-        assert_int_equal(wc.byte_len, sent);
+        assert_int_equal(expect_completion(p->server.cq, i, IBV_WC_SUCCESS).byte_len, sent);
         uint8_t expected[128] = {0};
         if (pieces > 0)
             memcpy(expected + offset, p->client.memory, length);
@@ -76,14 +71,12 @@ static void immediate_data_arrives(struct pair *p, uint32_t length)
     fill(p->client.memory, length, 9);
     assert_int_equal(post(&p->client, IBV_WR_SEND_WITH_IMM, 3, 0, length, NULL, 0, 0), 0);
     assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE_WITH_IMM, 4, 0, length, &p->server, offset, 0), 0);
-    struct ibv_wc wc = next_completion(p->server.cq);
+    struct ibv_wc wc = expect_completion(p->server.cq, 1, IBV_WC_SUCCESS);
     assert_int_equal(wc.opcode, IBV_WC_RECV);
     assert_int_equal(wc.wc_flags, IBV_WC_WITH_IMM);
     assert_int_equal(ntohl(wc.imm_data), 0x87654321);
-    wc = next_completion(p->server.cq);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    wc = expect_completion(p->server.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
-    assert_int_equal(wc.wr_id, 2);
     assert_int_equal(wc.byte_len, length);
     assert_int_equal(ntohl(wc.imm_data), 0x87654321);
     assert_memory_equal(p->server.memory + offset, p->client.memory, length);
@@ -105,9 +98,8 @@ PAIR_TEST(scatter_lists_join_and_split, connected)
         to[i] = sge_of(&p->server, i * 1000 + 1, 101);
     for (size_t i = 0; i < 2; ++i)
         from[i] = sge_of(&p->client, i * 2000, 150);
-    struct ibv_recv_wr receive = {.wr_id = 1, .sg_list = to, .num_sge = 3}, *bad_receive = NULL;
     const struct ibv_send_wr send = {.wr_id = 2, .sg_list = from, .num_sge = 2, .opcode = IBV_WR_SEND};
-    assert_int_equal(ibv_post_recv(p->server.qp, &receive, &bad_receive), 0);
+    assert_int_equal(post_receive_list(p->server.qp, 1, to, 3), 0);
     assert_int_equal(post_wr(&p->client, send), 0);
     assert_int_equal(next_completion(p->server.cq).byte_len, 300);
     for (size_t i = 0; i < 300; ++i)
@@ -170,8 +162,7 @@ PAIR_TEST(long_transfers_are_divided_among_elements, connected_large)
         assert_memory_equal(p->client.memory + (count - 1 - i) * part, expected + i * part, part);
 
     memset(p->client.memory, 0, length);
-    struct ibv_recv_wr receive = {.wr_id = 2, .sg_list = back_to_front, .num_sge = count}, *bad_receive = NULL;
-    assert_int_equal(ibv_post_recv(p->client.qp, &receive, &bad_receive), 0);
+    assert_int_equal(post_receive_list(p->client.qp, 2, back_to_front, count), 0);
     assert_int_equal(post(&p->server, IBV_WR_SEND, 3, 0, length, NULL, 0, 0), 0);
     expect_completion(p->client.cq, 2, IBV_WC_SUCCESS);
     for (unsigned i = 0; i < count; ++i)
@@ -188,8 +179,7 @@ PAIR_TEST(an_armed_queue_reports_once_per_arming, connected)
     assert_int_equal(ibv_req_notify_cq(p->client.cq, 0), 0);
     for (uint64_t i = 0; i < 3; ++i)
         assert_int_equal(post(&p->client, IBV_WR_RDMA_WRITE, i, 0, 8, &p->server, 0, 0), 0);
-    struct pollfd ready = {.fd = p->client.completions->fd, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, time_limit_ms), 1); /* the progress thread delivers although no thread polls */
+    expect_readable(p->client.completions->fd); /* the progress thread delivers although no thread polls */
     assert_int_equal(ibv_get_cq_event(p->client.completions, &cq, &cookie), 0);
     assert_ptr_equal(cq, p->client.cq);
     assert_ptr_equal(cookie, &p->client);
@@ -204,10 +194,9 @@ PAIR_TEST(solicited_arming_ignores_plain_messages, connected)
     for (uint64_t i = 0; i < 2; ++i)
         assert_int_equal(post_receive(&p->server, i, 0, 8), 0);
     assert_int_equal(ibv_req_notify_cq(p->server.cq, 1), 0);
-    struct pollfd ready = {.fd = p->server.completions->fd, .events = POLLIN};
     assert_int_equal(post(&p->client, IBV_WR_SEND, 1, 0, 8, NULL, 0, 0), 0);
     expect_completion(p->server.cq, 0, IBV_WC_SUCCESS);
-    assert_int_equal(poll(&ready, 1, 50), 0);
+    expect_unreadable(p->server.completions->fd, 50);
     assert_int_equal(post(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, IBV_SEND_SOLICITED), 0);
     assert_ptr_equal(take_cq_event(p->server.completions), p->server.cq);
 }

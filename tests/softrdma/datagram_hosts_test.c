@@ -258,8 +258,7 @@ static struct ibv_ah *handle_between(const struct side *from, const char *own, c
 static void expect_ready(struct ibv_qp *qp)
 {
     assert_int_equal(state_of(qp), IBV_QPS_RTS);
-    struct pollfd events = {.fd = device->async_fd, .events = POLLIN};
-    assert_int_equal(poll(&events, 1, 0), 0);
+    expect_unreadable(device->async_fd, 0);
 }
 
 static size_t length_of(unsigned number)
@@ -301,6 +300,12 @@ static void expect_whole(uint8_t *at, const struct ibv_wc *wc, unsigned number)
     for (size_t i = header + length; i < slot; ++i)
         assert_int_equal(at[i], untouched);
     memset(at, untouched, slot);
+}
+
+static void expect_untouched(const struct side *b, size_t from)
+{
+    for (size_t i = from; i < b->size; ++i)
+        assert_int_equal(b->memory[i], untouched);
 }
 
 static struct side open_receiver(struct ibv_srq **srq)
@@ -348,10 +353,8 @@ static void receive_what_is_left(void)
         atomic_fetch_add(&words->arrived, 1);
     }
     AWAIT(atomic_load(&words->finished) >= 1);
-    struct ibv_wc wc;
-    assert_int_equal(ibv_poll_cq(b.cq, 1, &wc), 0);
-    for (size_t i = 0; i < b.size; ++i)
-        assert_int_equal(b.memory[i], untouched);
+    expect_no_completion(b.cq);
+    expect_untouched(&b, 0);
 }
 
 static void send_number(struct side *a, struct ibv_ah *ah, unsigned number)
@@ -416,12 +419,6 @@ TEST_IN_OWN_PROCESS(test_faults_over_ipv6)
     lose_repeat_and_delay("fd77::1", "fd77::2");
 }
 
-static void expect_untouched(const struct side *b, size_t from)
-{
-    for (size_t i = from; i < b->size; ++i)
-        assert_int_equal(b->memory[i], untouched);
-}
-
 /* Two queue pairs share one socket. Datagrams for the second one were sent after all datagrams for the first one. */
 static void reject_foreign_packets(void)
 {
@@ -440,28 +437,25 @@ static void reject_foreign_packets(void)
     }
     atomic_store(&words->qpn[1], c.qp->qp_num);
     atomic_store(&words->qpn[0], b.qp->qp_num);
-    struct ibv_wc wc = next_completion(c.cq); /* all invalid datagrams have been sent before */
-    assert_int_equal(wc.wr_id, 0);
-    assert_int_equal(ibv_poll_cq(b.cq, 1, &wc), 0);
+    expect_completion(c.cq, 0, IBV_WC_SUCCESS); /* all invalid datagrams have been sent before */
+    expect_no_completion(b.cq);
     expect_untouched(&b, 0);
     expect_untouched(&c, slot);
     atomic_store(&words->finished, 1);
     /* The two valid ones. The second has a forged source address: only the Q_Key is checked. */
     for (uint64_t i = 0; i < 2; ++i) {
-        wc = next_completion(b.cq);
-        assert_int_equal(wc.status, IBV_WC_SUCCESS);
-        assert_int_equal(wc.wr_id, i);
+        const struct ibv_wc wc = expect_completion(b.cq, i, IBV_WC_SUCCESS);
         assert_int_equal(wc.byte_len, header + injector_payload);
         assert_int_equal(b.memory[i * slot + 23], i == 0 ? 1 : 77); /* the last byte of the source */
         memset(b.memory + i * slot, untouched, header + injector_payload);
     }
     /* Further datagrams find no receive, and are dropped immediately. */
-    assert_int_equal(next_completion(c.cq).wr_id, 1);
+    expect_completion(c.cq, 1, IBV_WC_SUCCESS);
     expect_untouched(&b, 0);
     assert_int_equal(receive(&b, 5, 0, slot), 0);
     atomic_store(&words->finished, 2);
-    assert_int_equal(next_completion(c.cq).wr_id, 2);
-    assert_int_equal(ibv_poll_cq(b.cq, 1, &wc), 0);
+    expect_completion(c.cq, 2, IBV_WC_SUCCESS);
+    expect_no_completion(b.cq);
     expect_untouched(&b, 0);
     expect_ready(b.qp);
     expect_ready(c.qp);

@@ -406,9 +406,7 @@ struct ring_peer {
 
 void assert_arrives(std::uint64_t id)
 {
-    struct ibv_wc wc = next_completion(receiver.cq);
-    assert_int_equal(wc.wr_id, id);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    const ibv_wc wc = expect_completion(receiver.cq, id, IBV_WC_SUCCESS);
     assert_int_equal(wc.byte_len, 140);
     assert_int_equal(wc.src_qp, peer_port << 8 | 3);
 }

@@ -51,9 +51,7 @@ static void answer_over(const char *address)
     wr.opcode = IBV_WR_SEND_WITH_IMM;
     wr.imm_data = htonl(0xabcdef01);
     post_wr_and_expect(&a, wr, IBV_WC_SUCCESS);
-    struct ibv_wc wc = next_completion(b.cq);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
-    assert_int_equal(wc.wr_id, 2);
+    struct ibv_wc wc = expect_completion(b.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(wc.opcode, IBV_WC_RECV);
     assert_int_equal(wc.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
     assert_int_equal(wc.imm_data, htonl(0xabcdef01));
@@ -72,8 +70,7 @@ static void answer_over(const char *address)
     assert_non_null(back);
     assert_int_equal(receive(&a, 3, 0, header + 64), 0);
     send_one(&b, back, &a);
-    wc = next_completion(a.cq);
-    assert_int_equal(wc.wr_id, 3);
+    wc = expect_completion(a.cq, 3, IBV_WC_SUCCESS);
     assert_int_equal(wc.src_qp, b.qp->qp_num);
     assert_int_equal(wc.wc_flags, IBV_WC_GRH);
 
@@ -173,9 +170,7 @@ TEST(test_inline_and_lists)
     wr.send_flags |= IBV_SEND_INLINE;
     /* The end of the header and the message share an element; the start of the header is in another. */
     struct ibv_sge parts[] = {{(uintptr_t)b.memory, 30, b.mr->lkey}, {(uintptr_t)b.memory + 1000, 100, b.mr->lkey}};
-    struct ibv_recv_wr receive_wr = {.wr_id = 9, .sg_list = parts, .num_sge = 2};
-    struct ibv_recv_wr *bad = NULL;
-    assert_int_equal(ibv_post_recv(b.qp, &receive_wr, &bad), 0);
+    assert_int_equal(post_receive_list(b.qp, 9, parts, 2), 0);
     assert_int_equal(post_wr(&a, wr), 0);
     memset(text, 0, 3);
     expect_completion(b.cq, 9, IBV_WC_SUCCESS);
@@ -395,8 +390,7 @@ TEST(test_packets_of_roce)
             bytes[wrong[i].at] ^= wrong[i].change;
         assert_int_equal(sendto(fd, bytes, sent, 0, (struct sockaddr *)&to, sizeof(to)), (ssize_t)sent);
     }
-    struct ibv_wc wc = next_completion(b.cq);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    const struct ibv_wc wc = expect_completion(b.cq, 2, IBV_WC_SUCCESS);
     assert_int_equal(wc.byte_len, header + content);
     assert_int_equal(wc.src_qp, 0x654321);
     assert_memory_equal(b.memory + header, "hello\xee", content + 1);

@@ -43,8 +43,7 @@ struct side open_side(struct ibv_srq *srq, uint64_t send_ops)
     side.qp = ibv_create_qp_ex(device, &attr);
     assert_non_null(side.qp);
     side.memory = calloc(1, side.size);
-    side.mr = (ibv_reg_mr)(side.pd, side.memory, side.size, IBV_ACCESS_LOCAL_WRITE);
-    assert_non_null(side.mr);
+    side.mr = create_mr(side.pd, side.memory, side.size, IBV_ACCESS_LOCAL_WRITE);
     return side;
 }
 

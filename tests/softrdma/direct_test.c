@@ -28,8 +28,7 @@ static struct side open_side(void)
     struct side side = {.pd = ibv_alloc_pd(device), .cq = ibv_create_cq(device, 64, NULL, NULL, 0), .size = 4096};
     side.qp = create_rc_qp(side.pd, side.cq, 16);
     side.memory = calloc(1, side.size);
-    side.mr = (ibv_reg_mr)(side.pd, side.memory, side.size, everything);
-    assert_non_null(side.mr);
+    side.mr = create_mr(side.pd, side.memory, side.size, everything);
     return side;
 }
 
@@ -233,8 +232,7 @@ TEST(a_reset_waits_for_operations_of_the_peer)
     OPEN_SIDE(b);
     struct side target = b;
     target.memory = page;
-    target.mr = (ibv_reg_mr)(b.pd, target.memory, 4096, everything);
-    assert_non_null(target.mr);
+    target.mr = create_mr(b.pd, target.memory, 4096, everything);
     join(&a, &b, this_host());
     exchange(&a, &b, 1);
     fill(a.memory, 64, 2);

@@ -48,8 +48,7 @@ TEST(a_region_without_the_right_is_a_remote_access_error)
 PAIR_TEST(a_region_of_another_domain_is_a_remote_access_error, connected)
 {
     struct ibv_pd *other = ibv_alloc_pd(p->server.id->verbs);
-    struct ibv_mr *mr = ibv_reg_mr(other, p->server.memory, p->server.size, everything);
-    assert_non_null(mr);
+    struct ibv_mr *mr = create_mr(other, p->server.memory, p->server.size, everything);
     expect_refused(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->server.memory, mr->rkey, 8);
     assert_int_equal(ibv_dealloc_pd(other), EBUSY);
     assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -100,8 +99,7 @@ static void use_all_receives(struct pair *p, size_t length)
 
 PAIR_TEST(a_receive_posted_again_with_another_key_needs_its_rights, connected)
 {
-    struct ibv_mr *constant = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, 0);
-    assert_non_null(constant);
+    struct ibv_mr *constant = create_mr(p->server.pd, p->server.memory, p->server.size, 0);
     use_all_receives(p, 16);
     expect_operation_error(p, constant->lkey);
     assert_int_equal(ibv_dereg_mr(constant), 0);
@@ -127,16 +125,14 @@ PAIR_TEST(a_receive_posted_again_in_a_deregistered_region_is_an_operation_error_
     const uint32_t gone = p->server.mr->lkey;
     use_all_receives(p, 16);
     assert_int_equal(ibv_dereg_mr(p->server.mr), 0);
-    p->server.mr = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, everything);
-    assert_non_null(p->server.mr);
+    p->server.mr = create_mr(p->server.pd, p->server.memory, p->server.size, everything);
     expect_operation_error(p, gone);
 }
 
 PAIR_TEST(a_deregistered_region_does_not_change_when_its_message_is_taken, connected)
 {
     struct ibv_mr *good = p->server.mr;
-    p->server.mr = ibv_reg_mr(p->server.pd, p->server.memory, p->server.size, everything);
-    assert_non_null(p->server.mr);
+    p->server.mr = create_mr(p->server.pd, p->server.memory, p->server.size, everything);
     fill(p->client.memory, 8, 5);
     assert_int_equal(post_receive(&p->server, 1, 0, 16), 0);
     post_and_expect(&p->client, IBV_WR_SEND, 2, 0, 8, NULL, 0, IBV_WC_SUCCESS);

@@ -165,8 +165,7 @@ TEST_IN_OWN_PROCESS(a_process_may_just_leave)
     struct remote r;
     start_server(&r, &sleeps, NULL);
     meet_server(&r);
-    kill(r.pid, SIGKILL);
-    waitpid(r.pid, NULL, 0);
+    kill_child(r.pid);
     exit(0); /* the progress thread is running and all objects are open */
 }
 

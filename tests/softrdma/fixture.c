@@ -54,6 +54,12 @@ void expect_readable(int fd)
     assert_int_equal(poll(&ready, 1, time_limit_ms), 1);
 }
 
+void expect_unreadable(int fd, int ms)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, ms), 0);
+}
+
 struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
     expect_readable(channel->fd);
@@ -73,8 +79,7 @@ int expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type typ
 
 void expect_no_event(struct rdma_event_channel *channel)
 {
-    struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, 100), 0);
+    expect_unreadable(channel->fd, 100);
 }
 
 struct ibv_wc next_completion(struct ibv_cq *cq)
@@ -90,11 +95,12 @@ struct ibv_wc next_completion(struct ibv_cq *cq)
     return wc;
 }
 
-void expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+struct ibv_wc expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
 {
-    struct ibv_wc wc = next_completion(cq);
+    const struct ibv_wc wc = next_completion(cq);
     assert_string_equal(ibv_wc_status_str(wc.status), ibv_wc_status_str(status));
     assert_int_equal(wc.wr_id, wr_id);
+    return wc;
 }
 
 void expect_no_completion(struct ibv_cq *cq)
@@ -174,8 +180,7 @@ void create_queues(struct side *side, struct ibv_srq *srq, const struct options 
     else
         side->memory = side->mapped ? o.server_memory : calloc(1, side->size);
     assert_non_null(side->memory);
-    side->mr = (ibv_reg_mr)(side->pd, side->memory, side->size, server ? o.server_access : (int)everything);
-    assert_non_null(side->mr);
+    side->mr = create_mr(side->pd, side->memory, side->size, server ? o.server_access : (int)everything);
 }
 
 void resolve_client(struct pair *pair, const struct options *options)
@@ -367,14 +372,18 @@ struct ibv_sge sge_of(const struct side *side, size_t offset, size_t length)
 int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length)
 {
     struct ibv_sge sge = sge_of(side, offset, length);
-    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
-    return ibv_post_recv(side->qp, &wr, &bad);
+    return post_receive_list(side->qp, wr_id, &sge, 1);
+}
+
+int post_receive_list(struct ibv_qp *qp, uint64_t wr_id, struct ibv_sge *sges, int count)
+{
+    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = sges, .num_sge = count}, *bad = NULL;
+    return ibv_post_recv(qp, &wr, &bad);
 }
 
 int post_empty_receive(struct ibv_qp *qp, uint64_t wr_id)
 {
-    struct ibv_recv_wr wr = {.wr_id = wr_id}, *bad = NULL;
-    return ibv_post_recv(qp, &wr, &bad);
+    return post_receive_list(qp, wr_id, NULL, 0);
 }
 
 int post_empty_send(struct ibv_qp *qp)
@@ -436,12 +445,17 @@ void finish_waiting_call(pthread_t thread)
     assert_null(result);
 }
 
-enum ibv_qp_state state_of(struct ibv_qp *qp)
+struct ibv_qp_attr query(struct ibv_qp *qp, int mask)
 {
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
-    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
-    return attr.qp_state;
+    assert_int_equal(ibv_query_qp(qp, &attr, mask, &init), 0);
+    return attr;
+}
+
+enum ibv_qp_state state_of(struct ibv_qp *qp)
+{
+    return query(qp, IBV_QP_STATE).qp_state;
 }
 
 void to_init(struct ibv_qp *qp)
@@ -461,10 +475,15 @@ void to_reset(struct ibv_qp *qp)
     assert_int_equal(enter_state(qp, IBV_QPS_RESET), 0);
 }
 
+bool is_over(const char *path)
+{
+    const char *chosen = getenv("SOFTRDMA_TRANSPORT");
+    return chosen != NULL && strcmp(chosen, path) == 0;
+}
+
 bool is_over_roce(void)
 {
-    const char *path = getenv("SOFTRDMA_TRANSPORT");
-    return path != NULL && strcmp(path, "roce") == 0;
+    return is_over("roce");
 }
 
 void skip_over_roce(void)
@@ -533,6 +552,13 @@ void connect_qp(struct ibv_qp *qp, struct ibv_qp_attr attr)
     to_init(qp);
     assert_int_equal(modify_to_rtr(qp, &attr), 0);
     assert_int_equal(modify_to_rts(qp, &attr), 0);
+}
+
+struct ibv_mr *create_mr(struct ibv_pd *pd, void *memory, size_t length, int access)
+{
+    struct ibv_mr *mr = (ibv_reg_mr)(pd, memory, length, access);
+    assert_non_null(mr);
+    return mr;
 }
 
 struct ibv_srq *create_srq(struct ibv_pd *pd, uint32_t depth)

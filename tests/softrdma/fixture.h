@@ -75,6 +75,8 @@ void expect_null(const void *result, int error);
     } while (0)
 /* Waits until the descriptor is readable. */
 void expect_readable(int fd);
+/* Expects a descriptor that is not readable, and does not become so within that time. */
+void expect_unreadable(int fd, int ms);
 
 /* Returns the next asynchronous event, which must have that type. The caller acknowledges it. */
 struct ibv_async_event next_async(struct ibv_context *context, enum ibv_event_type type);
@@ -87,7 +89,8 @@ struct ibv_cq *take_cq_event(struct ibv_comp_channel *channel);
 pthread_t start_waiting_call(void *(*call)(void *), void *argument);
 void finish_waiting_call(pthread_t thread);
 
-/* Returns whether the peers use RoCE. */
+/* Returns whether SOFTRDMA_TRANSPORT has that value. */
+bool is_over(const char *path);
 bool is_over_roce(void);
 /* Skips the running test over RoCE. */
 void skip_over_roce(void);
@@ -133,7 +136,8 @@ int expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type typ
 void expect_no_event(struct rdma_event_channel *channel);
 
 struct ibv_wc next_completion(struct ibv_cq *cq);
-void expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
+/* Returns the next completion, which must have that identifier and status. */
+struct ibv_wc expect_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
 /* Expects no completion, now or for that time. */
 void expect_no_completion(struct ibv_cq *cq);
 void expect_no_completion_for(struct ibv_cq *cq, unsigned ms);
@@ -154,6 +158,8 @@ int post(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t of
 void post_and_expect(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, size_t offset, size_t length,
         const struct side *to, size_t to_offset, enum ibv_wc_status status);
 int post_receive(struct side *side, uint64_t wr_id, size_t offset, size_t length);
+/* Posts a receive of several elements. */
+int post_receive_list(struct ibv_qp *qp, uint64_t wr_id, struct ibv_sge *sges, int count);
 /* Posts an atomic operation whose result is stored at the start of the local buffer. */
 int post_atomic(struct side *from, enum ibv_wr_opcode opcode, uint64_t wr_id, const struct side *to, size_t to_offset,
         uint64_t compare_add, uint64_t swap);
@@ -168,6 +174,8 @@ int post_empty_send(struct ibv_qp *qp);
 /* Posts to a shared receive queue. This side has registered the memory. */
 int post_shared_receive(struct ibv_srq *srq, const struct side *side, uint64_t wr_id, size_t offset, size_t length);
 
+/* Returns attributes of a queue pair. */
+struct ibv_qp_attr query(struct ibv_qp *qp, int mask);
 enum ibv_qp_state state_of(struct ibv_qp *qp);
 /* Moves the queue pair to INIT with all access rights. */
 void to_init(struct ibv_qp *qp);
@@ -182,6 +190,8 @@ int modify_to_rts(struct ibv_qp *qp, struct ibv_qp_attr *attr);
 struct ibv_qp_attr connection_to(struct ibv_context *context, uint32_t peer);
 /* Moves the queue pair from RESET to RTS. */
 void connect_qp(struct ibv_qp *qp, struct ibv_qp_attr attr);
+/* Registers memory. */
+struct ibv_mr *create_mr(struct ibv_pd *pd, void *memory, size_t length, int access);
 /* Creates a shared receive queue with four elements per receive. */
 struct ibv_srq *create_srq(struct ibv_pd *pd, uint32_t depth);
 /* Creates a queue pair for which the connection manager is not necessary. */

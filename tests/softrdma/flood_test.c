@@ -124,11 +124,9 @@ PAIR_TEST(invalid_packets_change_nothing, connected)
     assert_int_equal(post_receive(&receiver, 77, 2048, 1024), 0);
     fill(p->server.memory, sizeof(expected), 5);
     memcpy(expected, p->server.memory, sizeof(expected));
-    struct ibv_qp_attr attr;
-    assert_int_equal(ibv_query_qp(p->server.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
     const struct source peer = open_source("127.0.0.1"), stranger = open_source("127.0.0.9");
     unsigned seed = 7;
-    uint32_t psn = attr.rq_psn;
+    uint32_t psn = query(p->server.qp, IBV_QP_RQ_PSN).rq_psn;
     for (unsigned i = 0; i < packets; ++i) {
         send_invalid(i, &peer, &stranger, p, datagrams->qp_num, psn, &seed);
         if (i % batch != batch - 1)

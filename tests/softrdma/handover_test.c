@@ -319,8 +319,7 @@ static void accept_a_caller_stopped_for(unsigned ms)
     assert_int_equal(kill(caller.pid, SIGCONT), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     expect_completion(p.server.cq, 7, IBV_WC_SUCCESS);
-    kill(caller.pid, SIGKILL);
-    waitpid(caller.pid, NULL, 0);
+    kill_child(caller.pid);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
 }
 

@@ -60,8 +60,7 @@ static void stop_at_the_death_of_the_owner(enum ibv_wr_opcode opcode)
     meet_server(&r);
     struct side *c = &r.pair.client;
     post_and_expect(c, IBV_WR_RDMA_WRITE, 1, 0, 8, &r.target, 0, IBV_WC_SUCCESS);
-    assert_int_equal(kill(r.pid, SIGKILL), 0);
-    assert_int_equal(waitpid(r.pid, NULL, 0), r.pid);
+    kill_child(r.pid);
     memset(c->memory, 1, 8);
     post_and_expect(c, opcode, 2, 0, 8, &r.target, 0, IBV_WC_RETRY_EXC_ERR);
     assert_int_equal(page[0], 0);

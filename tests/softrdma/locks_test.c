@@ -71,8 +71,7 @@ TEST_IN_OWN_PROCESS(peers_keep_their_locks)
     assert_memory_equal(page + 64, r.pair.client.memory, 64);
     assert_int_equal(holder_of(0), r.pid);
     assert_int_equal(holder_of(1), getpid());
-    kill(r.pid, SIGKILL);
-    waitpid(r.pid, NULL, 0);
+    kill_child(r.pid);
     close(r.in);
     close_pair(&r.pair); /* unmaps the file */
     assert_int_equal(holder_of(1), getpid());

@@ -352,8 +352,7 @@ TEST(a_side_whose_peer_is_killed_ends_every_connection)
         start_both(pids);
         usleep((useconds_t)(rand() % 30000));
         all->died = 1;
-        kill(pids[i % 2], SIGKILL);
-        waitpid(pids[i % 2], NULL, 0);
+        kill_child(pids[i % 2]);
         assert_int_equal(exit_code_of(pids[1 - i % 2]), 0);
     }
     assert_int_equal(entries_in("/proc/self/fd", ""), own);

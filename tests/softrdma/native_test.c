@@ -63,8 +63,7 @@ TEST_IN_OWN_PROCESS(a_device_without_native_verbs)
 
 static void expect_region(struct ibv_pd *pd, uint8_t *memory, int access)
 {
-    struct ibv_mr *mr = (ibv_reg_mr)(pd, memory, page, access);
-    assert_non_null(mr);
+    struct ibv_mr *mr = create_mr(pd, memory, page, access);
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
@@ -227,10 +226,7 @@ static int flush(struct pair *p, uint64_t wr_id, size_t offset, size_t length, u
 
 static void expect_flushed(struct pair *p, uint64_t wr_id)
 {
-    struct ibv_wc wc = next_completion(p->client.cq);
-    assert_string_equal(ibv_wc_status_str(wc.status), "success");
-    assert_int_equal(wc.wr_id, wr_id);
-    assert_int_equal(wc.opcode, wc_opcode_flush);
+    assert_int_equal(expect_completion(p->client.cq, wr_id, IBV_WC_SUCCESS).opcode, wc_opcode_flush);
 }
 
 PAIR_TEST(a_persistent_flush_syncs_its_range, with_file)
@@ -322,9 +318,7 @@ PAIR_TEST(an_atomic_write_places_its_word, with_memory)
     char word[] = "pointer!";
     assert_int_equal(atomic_write(p, 5, 64, word), 0);
     memset(word, '-', sizeof(word)); /* it was copied */
-    struct ibv_wc wc = next_completion(p->client.cq);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
-    assert_int_equal(wc.opcode, wc_opcode_atomic_write);
+    assert_int_equal(expect_completion(p->client.cq, 5, IBV_WC_SUCCESS).opcode, wc_opcode_atomic_write);
     assert_memory_equal(p->server.memory + 64, "pointer!", 8);
     assert_int_equal(p->server.memory[63] | p->server.memory[72], 0);
 

@@ -207,12 +207,10 @@ DEFINE_TEST(registration_checks_rights_and_mappings, open_the_device, close_the_
     expect_no_region(pd, memory, SIZE_MAX, everything, EFAULT);
     assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
     expect_no_region(pd, memory, 2 * page, everything, EFAULT);
-    struct ibv_mr *mr = ibv_reg_mr(pd, memory, 2 * page, IBV_ACCESS_REMOTE_READ);
-    assert_non_null(mr);
+    struct ibv_mr *mr = create_mr(pd, memory, 2 * page, IBV_ACCESS_REMOTE_READ);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     /* A region may allow memory windows before any is created. */
-    mr = ibv_reg_mr(pd, memory, page, IBV_ACCESS_MW_BIND);
-    assert_non_null(mr);
+    mr = create_mr(pd, memory, page, IBV_ACCESS_MW_BIND);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     assert_int_equal(munmap(memory + page, page), 0);
     expect_no_region(pd, memory, 3 * page, 0, EFAULT);
@@ -228,8 +226,7 @@ DEFINE_TEST(keys_are_not_handed_out_in_a_row, open_the_device, close_the_device)
     struct ibv_mr *mrs[64];
     unsigned near = 0;
     for (unsigned i = 0; i < 64; ++i) {
-        mrs[i] = ibv_reg_mr(pd, memory, sizeof(memory), everything);
-        assert_non_null(mrs[i]);
+        mrs[i] = create_mr(pd, memory, sizeof(memory), everything);
         if (i > 0 && mrs[i]->rkey - mrs[i - 1]->rkey + 0x10000 < 0x20000)
             ++near;
     }

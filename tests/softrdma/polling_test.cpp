@@ -45,15 +45,9 @@ extern "C" int ppoll(pollfd *, nfds_t, const timespec *, const sigset_t *)
 namespace
 {
 
-bool is_over_tcp()
-{
-    const char *const path = getenv("SOFTRDMA_TRANSPORT");
-    return path != nullptr && strcmp(path, "tcp") == 0;
-}
-
 void skip_over_tcp()
 {
-    if (is_over_tcp())
+    if (is_over("tcp"))
         skip();
 }
 
@@ -162,7 +156,7 @@ TEST(requests_for_events_alone_serve_the_network)
 // Empty polls yield the processor. One call in 4096 takes long, as on a machine with other busy processes.
 TEST(empty_polls_over_tcp_rarely_sleep)
 {
-    if (!is_over_tcp())
+    if (!is_over("tcp"))
         skip();
     constexpr unsigned polls = 1 << 17;
     OPEN_PAIR(p, nullptr);

@@ -24,8 +24,7 @@ static int opened(void **state)
     w->pd = ibv_alloc_pd(device);
     w->page = (size_t)sysconf(_SC_PAGESIZE);
     w->memory = map_file(pages * w->page, MAP_SHARED, NULL);
-    w->mr = ibv_reg_mr(w->pd, w->memory, pages * w->page, everything);
-    assert_non_null(w->mr);
+    w->mr = create_mr(w->pd, w->memory, pages * w->page, everything);
     *state = w;
     return 0;
 }
@@ -104,8 +103,7 @@ DEFINE_TEST_WITH(struct world *w, unknown_and_out_of_range_values_are_rejected, 
 
 DEFINE_TEST_WITH(struct world *w, only_writable_memory_is_prefetched_for_writing, opened, closed)
 {
-    struct ibv_mr *mr = ibv_reg_mr(w->pd, w->memory, w->page, IBV_ACCESS_REMOTE_READ);
-    assert_non_null(mr);
+    struct ibv_mr *mr = create_mr(w->pd, w->memory, w->page, IBV_ACCESS_REMOTE_READ);
     struct ibv_sge range = {.addr = (uintptr_t)w->memory, .length = 8, .lkey = mr->lkey};
     assert_int_equal(ibv_advise_mr(w->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &range, 1), EFAULT);
     assert_int_equal(ibv_advise_mr(w->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &range, 1), 0);
@@ -117,8 +115,7 @@ DEFINE_TEST_WITH(struct world *w, memory_that_is_not_there_is_refused, opened, c
 {
     int file = -1;
     uint8_t *memory = map_file(2 * w->page, MAP_SHARED, &file);
-    struct ibv_mr *mr = ibv_reg_mr(w->pd, memory, 2 * w->page, everything);
-    assert_non_null(mr);
+    struct ibv_mr *mr = create_mr(w->pd, memory, 2 * w->page, everything);
     struct ibv_sge range = {.addr = (uintptr_t)memory, .length = (uint32_t)(2 * w->page), .lkey = mr->lkey};
     munmap(memory, 2 * w->page);
     const int error = ibv_advise_mr(w->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1);

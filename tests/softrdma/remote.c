@@ -135,11 +135,16 @@ void suspend_server(struct remote *r)
 
 void stop_server(struct remote *r)
 {
-    kill(r->pid, SIGKILL);
-    waitpid(r->pid, NULL, 0);
+    kill_child(r->pid);
     close(r->in);
     munmap(r->page, r->size);
     close_pair(&r->pair);
+}
+
+void kill_child(pid_t child)
+{
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, __WALL), child);
 }
 
 void in_own_process(void (*test)(void))

@@ -73,6 +73,8 @@ void stop_server(struct remote *r);
     start_server(&name, __VA_ARGS__);                                                                                  \
     meet_server(&name)
 
+/* Kills a child and waits for its end. */
+void kill_child(pid_t child);
 /* Runs a test in a child process, which may fork because it has not called verbs. */
 void in_own_process(void (*test)(void));
 

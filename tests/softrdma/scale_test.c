@@ -42,8 +42,7 @@ static void *register_and_deregister(void *argument)
     struct churn *churn = argument;
     while (!atomic_load(&churn->stop)) {
         uint8_t *memory = malloc(4096);
-        struct ibv_mr *mr = ibv_reg_mr(churn->pair->server.pd, memory, 4096, everything);
-        assert_non_null(mr);
+        struct ibv_mr *mr = create_mr(churn->pair->server.pd, memory, 4096, everything);
         atomic_thread_fence(memory_order_seq_cst);
         assert_int_equal(ibv_dereg_mr(mr), 0);
         free(memory);
@@ -84,8 +83,7 @@ PAIR_TEST(many_regions_can_be_registered, connected)
     for (size_t round = 0; round < 2; ++round) {
         for (size_t i = 0; i < many; ++i) {
             if (regions[i] == NULL)
-                regions[i] = ibv_reg_mr(p->server.pd, p->server.memory, 8 + i % 64, everything);
-            assert_non_null(regions[i]);
+                regions[i] = create_mr(p->server.pd, p->server.memory, 8 + i % 64, everything);
             keys[i] = regions[i]->rkey;
         }
         qsort(keys, many, sizeof(*keys), by_number);

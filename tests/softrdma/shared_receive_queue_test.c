@@ -35,8 +35,7 @@ DEFINE_TEST(receives_use_the_domain_of_their_queue, NULL, NULL)
 {
     OPEN_PAIR(p, &(struct options){.server_srq = true, .srq_apart = true});
     uint8_t memory[64] = {0};
-    struct ibv_mr *mr = ibv_reg_mr(p.srq_pd, memory, sizeof(memory), everything);
-    assert_non_null(mr);
+    struct ibv_mr *mr = create_mr(p.srq_pd, memory, sizeof(memory), everything);
     const struct side apart = {.memory = memory, .mr = mr};
     assert_int_equal(post_shared_receive(p.srq, &apart, 7, 0, sizeof(memory)), 0);
     fill(p.client.memory, 64, 3);
@@ -110,11 +109,8 @@ DEFINE_TEST(messages_of_all_lengths_arrive_in_order, NULL, NULL)
     for (uint64_t i = 0; i < count; ++i)
         assert_int_equal(post(&p.client, IBV_WR_SEND, i, i, lengths[i % 6], NULL, 0, 0), 0);
     for (uint64_t i = 0; i < count; ++i) {
-        const struct ibv_wc wc = next_completion(p.server.cq);
-        assert_int_equal(wc.wr_id, i);
-        assert_int_equal(wc.status, IBV_WC_SUCCESS);
-        assert_int_equal(wc.byte_len, lengths[i % 6]);
-        assert_memory_equal(p.server.memory + i * longest, p.client.memory + i, wc.byte_len);
+        assert_int_equal(expect_completion(p.server.cq, i, IBV_WC_SUCCESS).byte_len, lengths[i % 6]);
+        assert_memory_equal(p.server.memory + i * longest, p.client.memory + i, lengths[i % 6]);
         expect_completion(p.client.cq, i, IBV_WC_SUCCESS);
     }
 }
@@ -126,8 +122,7 @@ PAIR_TEST(receives_of_unpolled_messages_survive_a_reset, with_shared_queue)
     for (uint64_t i = 0; i < 16; ++i)
         assert_int_equal(post_shared(p, i, 0, 64), 0);
     assert_int_equal(post_shared(p, 99, 0, 64), ENOMEM);
-    const char *path = getenv("SOFTRDMA_TRANSPORT");
-    if (!is_over_roce() && (path == NULL || strcmp(path, "tcp") != 0)) {
+    if (!is_over_roce() && !is_over("tcp")) {
         for (uint64_t i = 0; i < 3; ++i) {
             post_and_expect(&p->client, IBV_WR_SEND, i, 0, 64, NULL, 0, IBV_WC_SUCCESS);
         }

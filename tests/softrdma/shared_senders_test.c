@@ -106,8 +106,7 @@ static void make_queue(struct receiver *r, struct ibv_context *verbs)
     l->memory = calloc(1, l->size);
     l->pd = ibv_alloc_pd(verbs);
     assert_non_null(l->pd);
-    l->mr = ibv_reg_mr(l->pd, l->memory, l->size, IBV_ACCESS_LOCAL_WRITE);
-    assert_non_null(l->mr);
+    l->mr = create_mr(l->pd, l->memory, l->size, IBV_ACCESS_LOCAL_WRITE);
     r->srq = create_srq(l->pd, receives);
     for (uint64_t i = 0; i < receives; ++i)
         assert_int_equal(post_shared(r, i), 0);
@@ -179,8 +178,7 @@ static void part(struct receiver *r, bool reposts)
 
 static void kill_sender(struct receiver *r, struct sender *s)
 {
-    assert_int_equal(kill(s->child.pid, SIGKILL), 0);
-    assert_int_equal(waitpid(s->child.pid, NULL, 0), s->child.pid);
+    kill_child(s->child.pid);
     part(r, true);
 }
 

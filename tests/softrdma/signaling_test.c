@@ -61,8 +61,7 @@ static struct receives *post_receives(struct ibv_pd *pd, struct ibv_qp *qp, stru
 {
     struct receives *created = calloc(1, sizeof(*created));
     assert_non_null(created);
-    *created = (struct receives){.qp = qp, .srq = srq, .mr = (ibv_reg_mr)(pd, created, sizeof(*created), everything)};
-    assert_non_null(created->mr);
+    *created = (struct receives){.qp = qp, .srq = srq, .mr = create_mr(pd, created, sizeof(*created), everything)};
     for (unsigned i = 0; i < (srq != NULL ? 1 : receives); ++i) {
         created->each[i].among = created;
         post_one(&created->each[i]);
@@ -125,11 +124,8 @@ static void handle_connection(struct pair *p)
 /* The descriptor is readable, so the first call must not block. */
 static void handle_completions(struct side *s)
 {
-    struct ibv_cq *cq = NULL;
-    void *context = NULL;
     struct ibv_wc wc;
-    assert_int_equal(ibv_get_cq_event(s->completions, &cq, &context), 0);
-    ibv_ack_cq_events(cq, 1);
+    struct ibv_cq *cq = take_cq_event(s->completions);
     assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
     while (ibv_poll_cq(cq, 1, &wc) == 1) {
         struct receive *at = (struct receive *)(uintptr_t)wc.wr_id;
@@ -194,12 +190,6 @@ static void send_between_markers(int unused)
         expect_completion(r.pair.client.cq, victim, IBV_WC_SUCCESS);
         AWAIT(atomic_load(&shared->received[victim]) != before);
     }
-}
-
-static void end(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, NULL, __WALL), pid);
 }
 
 /* Returns the signal that stopped the victim. */
@@ -277,9 +267,9 @@ static struct processes start_processes(bool shared_receives)
 
 static void end_processes(const struct processes *p)
 {
-    end(p->victim);
-    end(p->client);
-    end(p->server);
+    kill_child(p->victim);
+    kill_child(p->client);
+    kill_child(p->server);
     munmap(shared, sizeof(*shared));
 }
 
@@ -298,7 +288,7 @@ static void interrupt_between_instructions(bool shared_receives, bool kills)
     for (unsigned i = 0; i < rounds(); ++i) {
         step(p.victim, (unsigned)((uint64_t)instructions * i / rounds()));
         if (kills)
-            end(p.victim);
+            kill_child(p.victim);
         expect_server_receives();
         if (kills) {
             p.victim = start_victim();

@@ -100,8 +100,7 @@ static void serve_beside_a_crowd(void)
     assert_int_equal(expect_event(p.client.channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     AWAIT(entries_in("/proc/self/fd", "") <= before + 32); /* silent peers are disconnected */
-    kill(clients.pid, SIGKILL);
-    waitpid(clients.pid, NULL, 0);
+    kill_child(clients.pid);
     assert_int_equal(ibv_destroy_qp(unmanaged), 0);
     close_pair(&p);
     close_pair(&other);

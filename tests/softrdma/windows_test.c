@@ -78,9 +78,7 @@ static int post_bind(struct side *s, uint32_t key, struct ibv_mw_bind_info info)
 /* Checks the next completion. */
 static void expect(struct ibv_cq *cq, enum ibv_wc_opcode opcode, enum ibv_wc_status status)
 {
-    const struct ibv_wc wc = next_completion(cq);
-    assert_string_equal(ibv_wc_status_str(wc.status), ibv_wc_status_str(status));
-    assert_int_equal(wc.wr_id, 99);
+    const struct ibv_wc wc = expect_completion(cq, 99, status);
     if (status == IBV_WC_SUCCESS)
         assert_int_equal(wc.opcode, opcode);
 }
@@ -225,8 +223,7 @@ type_2(a_message_invalidates_a_window_of_its_receiver)
     assert_int_equal(post_receive(&pair.server, 7, offset, length), 0);
     use(IBV_WR_RDMA_WRITE, key, begin, IBV_WC_SUCCESS);
     post_send_inv(key, length);
-    const struct ibv_wc wc = next_completion(pair.server.cq);
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    const struct ibv_wc wc = expect_completion(pair.server.cq, 7, IBV_WC_SUCCESS);
     assert_int_equal(wc.opcode, IBV_WC_RECV);
     assert_int_equal(wc.byte_len, length);
     assert_int_equal(wc.wc_flags, IBV_WC_WITH_INV);
@@ -242,8 +239,7 @@ type_2(a_message_invalidates_a_window_of_its_receiver)
 type_2(a_region_can_be_deregistered_after_the_peer_invalidated_its_window)
 {
     const uint32_t key = bind_2(&pair.server, info_of(&pair.server, begin, bytes, reads_and_writes));
-    struct ibv_mr *other = ibv_reg_mr(pair.server.pd, pair.server.memory, 64, IBV_ACCESS_LOCAL_WRITE);
-    assert_non_null(other);
+    struct ibv_mr *other = create_mr(pair.server.pd, pair.server.memory, 64, IBV_ACCESS_LOCAL_WRITE);
     struct side receiver = pair.server;
     receiver.mr = other;
     assert_int_equal(post_receive(&receiver, 7, 0, 64), 0);
@@ -388,8 +384,7 @@ type_2(a_region_is_not_invalidated_by_a_message)
 static struct ibv_mw_bind_info info_of_region(struct ibv_pd *pd, int access)
 {
     struct ibv_mw_bind_info info = info_of(&pair.server, 0, 64, IBV_ACCESS_REMOTE_READ);
-    info.mr = (ibv_reg_mr)(pd, pair.server.memory, 4096, access);
-    assert_non_null(info.mr);
+    info.mr = create_mr(pd, pair.server.memory, 4096, access);
     return info;
 }
 

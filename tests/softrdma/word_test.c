@@ -38,8 +38,7 @@ static void write_under_watch(size_t local_offset, size_t length, unsigned round
     struct ibv_mr *mr = NULL;
     assert_int_equal(posix_memalign((void **)&aligned, 4096, 1u << 20), 0);
     memset(aligned, 0, 1u << 20);
-    mr = ibv_reg_mr(p.server.pd, aligned, 1u << 20, everything);
-    assert_non_null(mr);
+    mr = create_mr(p.server.pd, aligned, 1u << 20, everything);
     const struct side target = {.memory = (uint8_t *)aligned, .mr = mr};
     struct watch w = {.memory = (uint8_t *)aligned, .words = length / 8};
     pthread_t watcher;
