@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: auto_test.sh SOFTRDMA
 # `run --auto` leaves a program to hardware that is up, and only then. /sys/class is replaced in a namespace of our own.
+. "$(dirname "$0")/script_lib.sh"
 softrdma=$1
 if [ -z "$TEST_OWN_MOUNTS" ]; then
-    unshare -rm mount -t tmpfs none /sys/class 2>/dev/null ||
-        { echo "skipped: no mount namespace can be created here"; exit 77; }
+    unshare -rm mount -t tmpfs none /sys/class 2>/dev/null || skip "no mount namespace can be created here"
     TEST_OWN_MOUNTS=1 exec unshare -rm sh "$0" "$softrdma"
 fi
 mount -t tmpfs none /sys/class || exit 1
-failures=0
 
 expect_preload() {
     preload=$("$softrdma" run $2 -- sh -c 'echo "$LD_PRELOAD"')
@@ -17,10 +16,7 @@ expect_preload() {
     *libsoftrdma.so) got=yes ;;
     *) got=no ;;
     esac
-    if [ $got != "$1" ]; then
-        echo "FAILED: $3: preloaded: $got"
-        failures=$((failures + 1))
-    fi
+    [ $got = "$1" ] || fail "$3: preloaded: $got"
 }
 
 unset LD_PRELOAD

@@ -3,7 +3,8 @@
 # usage: control_test.sh SOFTRDMA IDLE-PROGRAM
 # Commands that list and control programs that run on the device.
 softrdma=$1 program=$2
-work=$(mktemp -d) || exit 1
+. "$(dirname "$0")/script_lib.sh"
+make_work
 pid=
 trap '[ -n "$pid" ] && kill -CONT $pid 2>/dev/null && kill $pid 2>/dev/null; rm -rf "$work"' EXIT
 
@@ -15,12 +16,7 @@ fail() {
 
 # await_ready FILE: waits until the program prints that it is ready
 await_ready() {
-    tries=0
-    until grep -q ready "$1"; do
-        tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "not ready: $1"
-        sleep 0.05
-    done
+    await grep -q ready "$1" || fail "not ready: $1"
 }
 
 # start [VARIABLE=VALUE]: stores the process ID of the program in pid

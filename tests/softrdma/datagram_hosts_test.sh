@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Three hosts: this one and the server's, joined by a cable, and a third one, joined to the server's.
 # usage: datagram_hosts_test.sh TWO_NAMESPACES LAUNCHER COMMAND...
+. "$(dirname "$0")/script_lib.sh"
 . "$1"
 shift
 unshare -n sleep 1000 &
 stranger=$!
 trap 'kill $peer $stranger' EXIT
-tries=0
-while [ "$(readlink /proc/$stranger/ns/net)" = "$(readlink /proc/self/ns/net)" ] && [ $tries -lt 300 ]; do
-    tries=$((tries + 1))
-    sleep 0.1
-done
+await eval '[ "$(readlink /proc/$stranger/ns/net)" != "$(readlink /proc/self/ns/net)" ]'
 in_third="nsenter -t $stranger -n --"
 $at_server ip link add back type veth peer name out netns $stranger &&
     $at_server sh -c 'ip address add 10.78.0.2/24 dev back && ip link set back up' &&

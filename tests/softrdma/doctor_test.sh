@@ -3,10 +3,9 @@
 # usage: doctor_test.sh SOFTRDMA PROGRAM-WITH-LIBIBVERBS PROGRAM-WITH-DLOPEN
 # The verdict of `softrdma doctor` on programs of each kind.
 softrdma=$1 linked=$2 opening=$3
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/script_lib.sh"
+make_work
 chmod 755 "$work"
-failures=0
 
 # expect CODE PATTERN PROGRAM...: exit code and one line that matches
 expect() {
@@ -15,9 +14,7 @@ expect() {
     "$softrdma" doctor "$@" >"$work/out" 2>&1
     got=$?
     if [ $got -ne "$code" ] || [ "$(wc -l <"$work/out")" -ne 1 ] || ! grep -q -e "$pattern" "$work/out"; then
-        echo "FAILED: doctor $*: exit $got, expected $code and '$pattern':"
-        cat "$work/out"
-        failures=$((failures + 1))
+        fail "doctor $*: exit $got, expected $code and '$pattern':" "$work/out"
     fi
 }
 
@@ -74,7 +71,7 @@ if [ "$(id -u)" -eq 0 ]; then
     expect 1 'not usable: changes its user or group' "$work/other_user"
     if cp /bin/true "$work/capable" && setcap cap_net_raw+ep "$work/capable" 2>/dev/null; then
         setpriv --reuid 65534 --clear-groups "$softrdma" doctor "$work/capable" >"$work/out"
-        grep -q 'not usable: has file capabilities' "$work/out" || { echo "FAILED: $(cat "$work/out")"; failures=1; }
+        grep -q 'not usable: has file capabilities' "$work/out" || fail "doctor of a program with file capabilities:" "$work/out"
     fi
 fi
 exit $((failures > 0))

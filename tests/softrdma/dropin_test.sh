@@ -5,14 +5,8 @@
 # preloaded library replaces all their public functions: a real one would be called with objects of the device.
 softrdma=$1 dropin=$2 libraries=$3
 device=$dropin/../libsoftrdma.so
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-failures=0
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
+. "$(dirname "$0")/script_lib.sh"
+make_work
 
 # versions LIBRARY...: prints "symbol@node" of the symbols to which programs and provider libraries can bind; old
 # programs use them without versions
@@ -27,14 +21,14 @@ if [ -e "$libraries/libibverbs.so.1" ] && [ -e "$libraries/librdmacm.so.1" ]; th
     versions "$dropin/libibverbs.so.1" >"$work/ours"
     [ "$(wc -l <"$work/real")" -ge 150 ] || fail "could not list the real symbols"
     missing=$(comm -23 "$work/real" "$work/ours")
-    [ -z "$missing" ] || fail "the library lacks" $missing
+    [ -z "$missing" ] || fail "the library lacks $missing"
     # Only provider libraries call ibv_register_driver, with objects of their own.
     nm -D --defined-only "$libraries/libibverbs.so.1" "$libraries/librdmacm.so.1" |
         sed -n 's/.* [TWi] \([a-z_0-9]*\)@@*\(IBVERBS\|RDMACM\)_[0-9].*/\1/p' | grep -v -x ibv_register_driver | sort -u >"$work/wanted"
     nm -D --defined-only "$device" | awk '$2 == "T" { print $3 }' | sort -u >"$work/replaced"
     [ "$(wc -l <"$work/wanted")" -ge 100 ] || fail "could not list the real functions"
     missing=$(comm -23 "$work/wanted" "$work/replaced")
-    [ -z "$missing" ] || fail "the device lacks" $missing
+    [ -z "$missing" ] || fail "the device lacks $missing"
 else
     echo "skipped: no rdma-core in $libraries to compare with"
 fi
@@ -46,7 +40,7 @@ nm -D --defined-only "$dropin/libibverbs.so.1" | sed -n 's/.* [TDBRVWi] \([^@]*\
 nm -D --defined-only "$device" | sed 's/.* //' | sort >"$work/preload"
 [ "$(wc -l <"$work/plain")" -ge 50 ] || fail "could not list the replaced functions"
 leaked=$(comm -23 "$work/plain" "$work/preload")
-[ -z "$leaked" ] || fail "the library exports" $leaked
+[ -z "$leaked" ] || fail "the library exports $leaked"
 ! grep '@' "$work/preload" || fail "the symbols of the device have versions: not allowed in a preload"
 ! grep '^_Z' "$work/preload" || fail "C++ symbols are exported"
 ! readelf -d "$device" | grep NEEDED | grep -v -e libc.so -e ld-linux || fail "the device needs other libraries"

@@ -3,10 +3,9 @@
 # usage: gid_choice_test.sh SOFTRDMA PROGRAM
 # Programs that search the GID table select an address that other hosts reach, on hosts with different addresses. PROGRAM
 # prints their choices.
+. "$(dirname "$0")/script_lib.sh"
 softrdma=$1 program=$2
-failures=0
-unshare -rn ip link add card type veth peer name other 2>/dev/null ||
-    { echo "skipped: no network namespace can be created here"; exit 77; }
+unshare -rn ip link add card type veth peer name other 2>/dev/null || skip "no network namespace can be created here"
 
 # expect KIND-OF-HOST COMMANDS CHOICES: the commands configure the interface `card` of a host that otherwise has only
 # loopback.
@@ -14,9 +13,7 @@ expect() {
     found=$(unshare -rn sh -ec 'ip link set lo up; ip link add card type veth peer name other
         ip link set card addrgenmode none; ip link set other addrgenmode none up; '"$2"'
         exec "$0" run -- "$1"' "$softrdma" "$program" | tr '\n' ' ')
-    [ "$found" = "$3 " ] && return
-    echo "FAILED: $1: expected '$3', found '$found'"
-    failures=$((failures + 1))
+    [ "$found" = "$3 " ] || fail "$1: expected '$3', found '$found'"
 }
 
 up='ip link set card up'

@@ -5,12 +5,9 @@
 softrdma=$1
 export SOFTRDMA_TRANSPORT="$2"
 at_other=$4
-if [ ! -e /usr/include/gloo/transport/ibverbs/device.h ]; then
-    echo "skipped: libgloo-dev is not installed"
-    exit 77
-fi
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/script_lib.sh"
+[ -e /usr/include/gloo/transport/ibverbs/device.h ] || skip "libgloo-dev is not installed"
+make_work
 # Its headers leave arguments unused.
 c++ -std=c++17 -Wall -Werror -O1 -o "$work/gloo" "$(dirname "$0")/gloo.cpp" -lgloo || exit 1
 for ranks in 2 4; do

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # usage: launcher_test.sh SOFTRDMA
 softrdma=$1
-failures=0
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/script_lib.sh"
+make_work
 
 # expect CODE LINES-ON-STDERR COMMAND...
 expect() {
@@ -13,18 +12,12 @@ expect() {
     "$@" >"$work/out" 2>"$work/err"
     got=$?
     if [ $got -ne "$code" ] || [ "$(wc -l <"$work/err")" -ne "$lines" ]; then
-        echo "FAILED: $*: exit $got, expected $code; stderr:"
-        cat "$work/err"
-        failures=$((failures + 1))
+        fail "$*: exit $got, expected $code; stderr:" "$work/err"
     fi
 }
 
 expect_output() {
-    if ! grep -q -e "$1" "$work/out"; then
-        echo "FAILED: no \"$1\" in the output:"
-        cat "$work/out"
-        failures=$((failures + 1))
-    fi
+    grep -q -e "$1" "$work/out" || fail "no \"$1\" in the output:" "$work/out"
 }
 
 expect 0 0 "$softrdma" --help
@@ -83,7 +76,7 @@ fi
 
 if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
     expect 1 1 unshare -m sh -c 'mount -t tmpfs none /proc && exec "$0" run true' "$softrdma"
-    grep -q /proc/self/exe "$work/err" || { echo "FAILED: the missing /proc is not named"; failures=$((failures + 1)); }
+    grep -q /proc/self/exe "$work/err" || fail "the missing /proc is not named"
 fi
 
 expect 1 1 sh -c 'ulimit -v 11000 && exec "$0" info' "$softrdma"

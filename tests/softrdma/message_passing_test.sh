@@ -18,14 +18,11 @@ openshmem) compiler=oshcc source=openshmem.c starter="oshrun $open_mpi --mca osc
     exit 2
     ;;
 esac
+. "$(dirname "$0")/script_lib.sh"
 for program in $compiler ${starter%% *}; do
-    if ! command -v $program >/dev/null; then
-        echo "skipped: $program is not installed"
-        exit 77
-    fi
+    command -v $program >/dev/null || skip "$program is not installed"
 done
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+make_work
 export TMPDIR="$work" # where Open MPI creates a directory of sessions: two tests at a time failed to create the same one
 if [ -n "$5" ]; then
     # Replacement for ssh: the arguments are options, a host, and a command for the shell there.

@@ -2,21 +2,18 @@
 # Programs of one host in two network namespaces: both report this as the reason for not sharing memory.
 # usage: namespaces_told_test.sh LAUNCHER TWO_NAMESPACES
 launcher=$1
-command -v rping >/dev/null || { echo "skipped: rping is not installed"; exit 77; }
+. "$(dirname "$0")/script_lib.sh"
+command -v rping >/dev/null || skip "rping is not installed"
 . "$2"
 unset SOFTRDMA_TRANSPORT
 export SOFTRDMA_LOG=info
-work=$(mktemp -d)
+make_work
 trap 'kill $peer; rm -rf "$work"' EXIT
 
 $at_server "$launcher" run rping -s -a "$address" -C 3 >/dev/null 2>"$work/server" &
 server=$!
 # The number of the port, 7174, as the kernel shows it.
-tries=0
-while ! $at_server grep -q ':1C06 .* 0A ' /proc/net/tcp && [ $tries -lt 1000 ]; do
-    tries=$((tries + 1))
-    sleep 0.1
-done
+await $at_server grep -q ':1C06 .* 0A ' /proc/net/tcp
 "$launcher" run rping -c -a "$address" -C 3 >/dev/null 2>"$work/client" || { cat "$work/client"; exit 1; }
 wait $server || { cat "$work/server"; exit 1; }
 for side in server client; do

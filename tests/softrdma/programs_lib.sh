@@ -62,11 +62,7 @@ run_pair() {
     ran=$((ran + 1))
     $at_server timeout -k 2 "$limit" "$softrdma" run ${text%% // *} >"$work/server.out" 2>&1 &
     server=$!
-    tries=0
-    until listens $port || [ $tries -ge 100 ]; do
-        tries=$((tries + 1))
-        sleep 0.1
-    done
+    await listens $port
     timeout -k 2 "$limit" "$softrdma" run ${text##* // } >"$work/client.out" 2>&1
     client_code=$?
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests that programs_lib.sh prints the output of a program that hangs and a message, and ends the test.
 here=$(dirname "$0")
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+. "$here/script_lib.sh"
+make_work
 mkdir "$work/programs" "$work/work"
 # Replaces the launcher: 'run PROGRAM' prints a line, then exits or hangs.
 cat >"$work/launcher" <<'LAUNCHER'
@@ -32,23 +32,15 @@ attempt() {
     code=$?
 }
 
-failures=0
 expect() {
-    if ! grep -q -e "$1" "$work/out"; then
-        echo "FAILED: '$commands' does not print \"$1\":"
-        cat "$work/out"
-        failures=$((failures + 1))
-    fi
+    grep -q -e "$1" "$work/out" || fail "'$commands' does not print \"$1\":" "$work/out"
 }
 
 for commands in 'alone hangs' 'both hangs // ends' 'both ends // hangs' 'serving ends // hangs'; do
     attempt "$commands"
     expect 'hangs has begun'
     expect 'timed out after 1 s'
-    if [ $code -ne 1 ] || grep -q 'continued' "$work/out"; then
-        echo "FAILED: '$commands' exits with $code or continues"
-        failures=$((failures + 1))
-    fi
+    [ $code -eq 1 ] && ! grep -q 'continued' "$work/out" || fail "'$commands' exits with $code or continues"
 done
 commands='alone ends; both ends // ends'
 attempt "$commands"

@@ -6,7 +6,7 @@
 # perftest_manager, fio, ucx or others.
 softrdma=$1 lane=$2 group=$3
 here=$(dirname "$0")
-failures=0
+. "$here/script_lib.sh"
 ran=0
 server=
 peer=
@@ -27,7 +27,7 @@ roce)
     ;;
 esac
 
-work=$(mktemp -d) || exit 1
+make_work
 trap '[ -n "$server" ] && kill $server 2>/dev/null; [ -n "$peer" ] && kill $peer 2>/dev/null; rm -rf "$work"' EXIT
 
 . "$here/programs_lib.sh"

@@ -3,13 +3,9 @@
 # usage: settings_test.sh SOFTRDMA LIBSOFTRDMA
 # An invalid value of SOFTRDMA_* ends a program that uses the device, with one line on standard error and exit code 2.
 softrdma=$1
-if ! command -v ibv_devinfo >/dev/null; then
-    echo "skipped: ibv_devinfo is not installed"
-    exit 77
-fi
-failures=0
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/script_lib.sh"
+command -v ibv_devinfo >/dev/null || skip "ibv_devinfo is not installed"
+make_work
 library=$work/libsoftrdma.so
 ln -s "$2" "$library" # LD_PRELOAD cannot contain a path with a blank
 

@@ -3,9 +3,8 @@
 # usage: sysfs_test.sh SOFTRDMA SUPPRESSIONS
 # Tools that read sysfs find the device, with the preload and with the drop-in libraries.
 softrdma=$1 suppressions=$2
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-failures=0
+. "$(dirname "$0")/script_lib.sh"
+make_work
 port=/sys/class/infiniband/softrdma0/ports/1
 
 # expect PATTERN COMMAND...: fails unless the command succeeds and prints a line that matches
@@ -14,9 +13,7 @@ expect() {
     shift
     # shellcheck disable=SC2086 # none, or one option
     if ! timeout 300 "$softrdma" run $option -- "$@" >"$work/out" 2>&1 || ! grep -q -e "$pattern" "$work/out"; then
-        echo "FAILED: run $option $*: no '$pattern' or a failure:"
-        cat "$work/out"
-        failures=$((failures + 1))
+        fail "run $option $*: no '$pattern' or a failure:" "$work/out"
     fi
 }
 
@@ -65,7 +62,6 @@ if optional clang && clang -fsanitize=address -o "$work/asan" "$work/asan.c" 2>"
 fi
 # shellcheck disable=SC2010 # names without blanks
 if ls /dev/shm | grep "^softrdma-sysfs.$(id -u).*.$$."; then
-    echo "FAILED: files of the device remain"
-    failures=$((failures + 1))
+    fail "files of the device remain"
 fi
 exit $((failures > 0))
