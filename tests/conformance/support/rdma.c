@@ -251,29 +251,17 @@ void expect_atomically_written(struct rpma_cq *cq, const void *op_context)
     expect_either(cq, IBV_WC_RDMA_WRITE, 9 /* IBV_WC_ATOMIC_WRITE since rdma-core 44 */, op_context);
 }
 
-int event_fd(const struct rpma_conn *conn)
-{
-    int fd = -1;
-    assert_done(rpma_conn_get_event_fd(conn, &fd));
-    assert_true(fd >= 0);
-    return fd;
-}
-
-int cq_fd(const struct rpma_cq *cq)
-{
-    int fd = -1;
-    assert_done(rpma_cq_get_fd(cq, &fd));
-    assert_true(fd >= 0);
-    return fd;
-}
-
-int ep_fd(const struct rpma_ep *ep)
-{
-    int fd = -1;
-    assert_done(rpma_ep_get_fd(ep, &fd));
-    assert_true(fd >= 0);
-    return fd;
-}
+#define DESCRIPTOR_FUNCTION(name, object, getter)                                                                      \
+    int name(const struct object *of)                                                                                  \
+    {                                                                                                                  \
+        int fd = -1;                                                                                                   \
+        assert_done(getter(of, &fd));                                                                                  \
+        assert_true(fd >= 0);                                                                                          \
+        return fd;                                                                                                     \
+    }
+DESCRIPTOR_FUNCTION(event_fd, rpma_conn, rpma_conn_get_event_fd)
+DESCRIPTOR_FUNCTION(cq_fd, rpma_cq, rpma_cq_get_fd)
+DESCRIPTOR_FUNCTION(ep_fd, rpma_ep, rpma_ep_get_fd)
 
 void make_nonblocking(int fd)
 {
