@@ -156,13 +156,6 @@ static struct remote_server connect_to_process(void)
     return server;
 }
 
-CASE(the_death_of_the_other_process_ends_the_connection)
-{
-    struct remote_server server = connect_to_process();
-    kill_process(&server.process);
-    expect_end(server.conn);
-}
-
 CASE(after_the_death_of_the_other_process_operations_fail)
 {
     struct remote_server server = connect_to_process();
