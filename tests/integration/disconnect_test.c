@@ -80,8 +80,7 @@ INTEGRATION_TEST(a_server_killed_amid_traffic_is_noticed)
 static void serve_and_die(struct side *self, const char *argument)
 {
     struct rpma_peer *peer = make_peer(self);
-    char port[8];
-    struct rpma_ep *ep = make_ep(self, peer, port);
+    struct rpma_ep *ep = make_ep(self, peer, NULL);
     accept_next(self, ep, NULL, NULL);
     next_request(self, ep, NULL);
     send_line(self->link, "both");

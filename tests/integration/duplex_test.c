@@ -75,8 +75,7 @@ static void serve_duplex(struct side *self, const char *argument)
     struct duplex duplex = {.memory = make_memory(self, peer), .seed = 1, .foreign_seed = 101};
     duplex.messages = make_region(self, peer, 16, USAGE_MESSAGES);
     struct greeting greeting = make_greeting(&duplex.memory, 1, false);
-    char port[8];
-    struct rpma_ep *ep = make_ep(self, peer, port);
+    struct rpma_ep *ep = make_ep(self, peer, NULL);
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.cq = 32});
     struct rpma_conn_req *req = next_request(self, ep, cfg);
     struct rpma_conn_private_data pdata;

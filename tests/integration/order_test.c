@@ -28,8 +28,7 @@ static void serve_a_log_reader(struct side *self, const char *argument)
     struct rpma_peer *peer = make_peer(self);
     struct region memory = make_region(self, peer, MEMORY_SIZE, USAGE_MEMORY);
     struct greeting greeting = make_greeting(&memory, 1, false);
-    char port[8];
-    accept_next(self, make_ep(self, peer, port), NULL, &greeting);
+    accept_next(self, make_ep(self, peer, NULL), NULL, &greeting);
     int64_t until = deadline();
     for (uint64_t seen = 0; seen < RECORDS;) {
         uint64_t pointer = load_word(memory.ptr);
@@ -75,8 +74,7 @@ static void serve_a_word_watcher(struct side *self, const char *argument)
     struct rpma_peer *peer = make_peer(self);
     struct region memory = make_region(self, peer, WATCHED_AT + sizeof(uint64_t), USAGE_MEMORY);
     struct greeting greeting = make_greeting(&memory, 1, false);
-    char port[8];
-    accept_next(self, make_ep(self, peer, port), NULL, &greeting);
+    accept_next(self, make_ep(self, peer, NULL), NULL, &greeting);
     int64_t until = deadline();
     for (uint64_t word = 0; word != UINT64_MAX;) {
         CHECK(now_ms() < until);

@@ -62,8 +62,7 @@ static void serve_rounds(struct side *self, const char *argument)
 {
     struct usage before = {0};
     struct rpma_peer *peer = make_peer(self);
-    char port[8];
-    struct rpma_ep *ep = make_ep(self, peer, port);
+    struct rpma_ep *ep = make_ep(self, peer, NULL);
     for (int i = 0; i < WARM_UP + ROUNDS; ++i) {
         if (i == WARM_UP)
             before = usage_now();
@@ -126,8 +125,7 @@ static void serve_nothing(struct side *self, const char *argument)
 INTEGRATION_TEST(a_program_started_during_a_connection_inherits_no_descriptor)
 {
     struct session session = open_session(self, 4096, NULL);
-    char port[8];
-    make_ep(self, session.peer, port);
+    make_ep(self, session.peer, NULL);
     struct server *heir = start_process(self, self->addr, "heir", "-");
     expect_line(heir->link, "inherited 0");
 }

@@ -84,8 +84,7 @@ void serve_memory(struct side *self, const char *argument)
     server.messages = make_region(self, peer, messages_size, USAGE_MESSAGES);
     struct region regions[] = {server.memory, server.messages};
     struct greeting greeting = make_greeting(regions, 2, in_file);
-    char port[8];
-    struct rpma_ep *ep = make_ep(self, peer, port);
+    struct rpma_ep *ep = make_ep(self, peer, NULL);
     struct rpma_conn_cfg *cfg = make_cfg(self, (struct queues){.cq = 64, .sq = 16, .rq = 32});
     server.conn = accept_next(self, ep, cfg, &greeting);
     char line[256];

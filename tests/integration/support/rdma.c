@@ -148,6 +148,8 @@ struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8])
     struct rpma_ep *ep = NULL;
     int result;
     int attempts = 20;
+    char unused[8];
+    port = port != NULL ? port : unused;
     do {
         close(bind_free_port(self, port));
         result = rpma_ep_listen(peer, self->addr, port, &ep);

@@ -41,7 +41,7 @@ struct queues {
 };
 struct rpma_conn_cfg *make_cfg(struct side *self, struct queues queues);
 
-/* Listens at a free port, and reports the port to the test if this is a server. */
+/* Listens at a free port, which it stores unless `port` is NULL, and reports to the test if this is a server. */
 struct rpma_ep *make_ep(struct side *self, struct rpma_peer *peer, char port[8]);
 
 struct rpma_conn_req *next_request(struct side *self, struct rpma_ep *ep, const struct rpma_conn_cfg *cfg);
