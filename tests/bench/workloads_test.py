@@ -38,10 +38,14 @@ class Workloads(BenchTest):
                 counted = sum(count for _, count in repeat["latency_ns"]["histogram"])
                 self.assertEqual(counted, repeat["operations"] // point["parameters"]["flush_interval"], name)
 
-    def every(self, api, *words):
-        result = self.measured("-w", ",".join(WORKLOADS), "--api", api, *words)
-        self.assertEqual([point["workload"] for point in result["points"]], WORKLOADS)
+    def checked(self, *words):
+        result = self.measured(*words)
         self.check_points(result["points"])
+        return result
+
+    def every(self, api, *words):
+        result = self.checked("-w", ",".join(WORKLOADS), "--api", api, *words)
+        self.assertEqual([point["workload"] for point in result["points"]], WORKLOADS)
         return result
 
     def test_every_workload_over_librpma(self):
@@ -58,14 +62,12 @@ class Workloads(BenchTest):
         self.every("memcpy")
 
     def test_many_connections_deep_queues_threads_and_random_blocks(self):
-        result = self.measured("-w", ",".join(WORKLOADS), "--api", "librpma,verbs,tcp", "-c", "3", "-t", "2", "-d", "7",
-                               "-b", "264", "--access", "random", "--polling", "event")
-        self.check_points(result["points"])
+        result = self.checked("-w", ",".join(WORKLOADS), "--api", "librpma,verbs,tcp", "-c", "3", "-t", "2", "-d", "7",
+                              "-b", "264", "--access", "random", "--polling", "event")
         self.assertEqual(len(result["points"]), 3 * len(WORKLOADS))
 
     def test_long_blocks_that_a_socket_cannot_hold(self):
-        result = self.measured("-w", "read,write_flush,send_recv,rpmem_persist", "--api", "librpma,verbs,tcp", "-b", "4M", "-d", "3")
-        self.check_points(result["points"])
+        self.checked("-w", "read,write_flush,send_recv,rpmem_persist", "--api", "librpma,verbs,tcp", "-b", "4M", "-d", "3")
 
     def test_many_connections_need_no_higher_limit_of_open_files(self):
         def usual_limit():
@@ -77,30 +79,26 @@ class Workloads(BenchTest):
         self.succeeded(self.local("-w", "read", "-c", "64", preexec_fn=usual_limit))
 
     def test_flush_interval_counts_writes(self):
-        result = self.measured("-w", "write_flush", "--flush-interval", "5", "--api", "librpma,verbs,tcp")
-        self.check_points(result["points"])
+        result = self.checked("-w", "write_flush", "--flush-interval", "5", "--api", "librpma,verbs,tcp")
         for point in result["points"]:
             self.assertEqual(point["repeats"][0]["operations"] % 5, 0)
 
     def test_replicas_are_flushed_together(self):
-        result = self.measured("-w", "rpmem_flush_drain", "--flush-interval", "32", "-c", "3", "-t", "2", "--target", self.place)
-        self.check_points(result["points"])
+        result = self.checked("-w", "rpmem_flush_drain", "--flush-interval", "32", "-c", "3", "-t", "2", "--target", self.place)
         self.assertEqual(result["points"][0]["repeats"][0]["operations"] % 32, 0)
         self.assertEqual(os.listdir(self.place), ["r.json"])
 
     def test_halves_of_a_mix_make_the_whole(self):
         for percent in ("0", "30", "100"):
-            result = self.measured("-w", "mix", "--read-percent", percent, "-d", "32")
-            self.check_points(result["points"])
+            result = self.checked("-w", "mix", "--read-percent", percent, "-d", "32")
             one = result["points"][0]["repeats"][0]
             self.assertEqual(one["reads"]["operations"] + one["writes"]["operations"], one["operations"])
             self.assertEqual(one["reads"]["operations"] == 0, percent == "0")
             self.assertEqual(one["writes"]["operations"] == 0, percent == "100")
 
     def test_persistent_flush_of_a_file(self):
-        result = self.measured("-w", "write_flush,gpspm,aof,log_append,atomic_write,mix", "--flush", "persistent",
-                               "--api", "librpma,verbs,tcp,memcpy", "--target", self.place)
-        self.check_points(result["points"])
+        result = self.checked("-w", "write_flush,gpspm,aof,log_append,atomic_write,mix", "--flush", "persistent",
+                              "--api", "librpma,verbs,tcp,memcpy", "--target", self.place)
         self.assertEqual({point["parameters"]["target"] for point in result["points"]}, {"file"})
         self.assertIn(str(self.place), result["environment"]["target_memory"])
 
@@ -111,7 +109,7 @@ class Workloads(BenchTest):
             self.assertIn("--target", point["reason"])
 
     def test_load_of_the_target(self):
-        self.check_points(self.measured("-w", "write_flush,gpspm", "--cpu-load", "50")["points"])
+        self.checked("-w", "write_flush,gpspm", "--cpu-load", "50")
 
     def test_estimate_of_a_busy_machine_is_a_lower_limit(self):
         done = self.local("-w", "read")
