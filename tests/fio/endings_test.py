@@ -59,10 +59,9 @@ class Endings(FioTest):
 
     def test_a_killed_server_of_fios_own_ends_the_client(self) -> None:
         for method in METHODS:
-            with self.subTest(method=method):
-                with running(method, IN_TREE, EXTERNAL, {}) as (server, client):
-                    server.program.process.kill()
-                    result = client.result(END_S)
+            with self.subTest(method=method), running(method, IN_TREE, EXTERNAL, {}) as (server, client):
+                server.program.process.kill()
+                result = client.result(END_S)
                 self.assertEqual(1, result.status, result)
 
     def test_an_interrupted_client_shuts_down(self) -> None:
@@ -77,10 +76,9 @@ class Endings(FioTest):
 
     def test_the_time_of_the_job_ends_both(self) -> None:
         for method in EVERY_METHOD:
-            with self.subTest(method=method):
-                with running(method, EXTERNAL, EXTERNAL, {"runtime": 2}) as (server, client):
-                    self.assertEqual(0, client.result(END_S).status)
-                    self.assertEqual(0, server.result(END_S).status)
+            with self.subTest(method=method), running(method, EXTERNAL, EXTERNAL, {"runtime": 2}) as (server, client):
+                self.assertEqual(0, client.result(END_S).status)
+                self.assertEqual(0, server.result(END_S).status)
 
     def test_a_server_that_waits_can_be_interrupted(self) -> None:
         for method in EVERY_METHOD:
@@ -95,11 +93,10 @@ class Endings(FioTest):
 
     def test_a_server_that_serves_can_be_interrupted(self) -> None:
         for method in EVERY_METHOD:
-            with self.subTest(method=method):
-                with running(method, EXTERNAL, EXTERNAL, {}) as (server, client):
-                    server.program.process.send_signal(signal.SIGINT)
-                    self.assertIsNotNone(server.result(END_S).status)
-                    self.assertEqual(1, client.result(END_S).status)
+            with self.subTest(method=method), running(method, EXTERNAL, EXTERNAL, {}) as (server, client):
+                server.program.process.send_signal(signal.SIGINT)
+                self.assertIsNotNone(server.result(END_S).status)
+                self.assertEqual(1, client.result(END_S).status)
 
     def test_a_client_waits_for_a_late_server(self) -> None:
         for method in METHODS:
