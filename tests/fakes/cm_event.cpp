@@ -88,9 +88,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
         return null<rdma_event_channel>(c.error());
     auto created = std::make_unique<event_channel>();
     created->face.fd = created->bell.fd();
-    rdma_event_channel *const handle = &created->face;
-    the().add(handle, std::move(created));
-    return handle;
+    return the().add_face(std::move(created));
 }
 
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)

@@ -83,9 +83,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
     auto created = std::make_unique<comp_channel>();
     created->face.context = context;
     created->face.fd = created->bell.fd();
-    ibv_comp_channel *const handle = &created->face;
-    the().add(handle, std::move(created));
-    return handle;
+    return the().add_face(std::move(created));
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
@@ -110,9 +108,7 @@ struct ibv_cq *ibv_create_cq(
     created->face.cqe = cqe;
     if (channel != nullptr)
         the().depend(created.get(), channel, c.name());
-    ibv_cq *const handle = &created->face;
-    the().add(handle, std::move(created));
-    return handle;
+    return the().add_face(std::move(created));
 }
 
 int ibv_destroy_cq(struct ibv_cq *queue)

@@ -148,9 +148,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
         return null<ibv_pd>(c.error());
     auto created = std::make_unique<pd>();
     created->face.context = context;
-    ibv_pd *const face = &created->face;
-    the().add(face, std::move(created));
-    return face;
+    return the().add_face(std::move(created));
 }
 
 struct ibv_device **ibv_get_device_list(int *count)
@@ -199,9 +197,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *domain, void *addr, size_t length, int 
     face.lkey = static_cast<uint32_t>(0x1000 + the().next_serial);
     face.rkey = static_cast<uint32_t>(0x2000 + the().next_serial);
     the().depend(created.get(), domain, c.name());
-    ibv_mr *const handle = &face;
-    the().add(handle, std::move(created));
-    return handle;
+    return the().add_face(std::move(created));
 }
 
 int ibv_dereg_mr(struct ibv_mr *region)

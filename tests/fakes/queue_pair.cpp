@@ -318,9 +318,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *domain, struct ibv_srq_init_attr *
     created->face.context = domain->context;
     created->face.pd = domain;
     the().depend(created.get(), domain, c.name());
-    ibv_srq *const handle = &created->face;
-    the().add(handle, std::move(created));
-    return handle;
+    return the().add_face(std::move(created));
 }
 
 int ibv_destroy_srq(struct ibv_srq *queue)

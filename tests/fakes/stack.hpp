@@ -54,6 +54,14 @@ struct stack {
     object *find(const void *handle, const char *caller);
     object *peek(const void *handle) const;
     void add(const void *handle, std::unique_ptr<object> created);
+    // Adds the object by its address for the library, and returns that.
+    template<typename Object>
+    auto *add_face(std::unique_ptr<Object> created)
+    {
+        auto *const face = &created->face;
+        add(face, std::move(created));
+        return face;
+    }
     void depend(object *child, const void *parent, const char *caller);
     void release(object *child, const void *parent);
     void erase(const void *handle);
