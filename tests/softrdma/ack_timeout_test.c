@@ -3,7 +3,6 @@
 #include "remote.h"
 
 #include <signal.h>
-#include <unistd.h>
 
 /* 4.096 us * 2^15 * (1 + 7 retries): about a second. */
 enum {

@@ -5,11 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 

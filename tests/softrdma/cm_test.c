@@ -7,10 +7,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 static struct rdma_event_channel *channel; /* new_id() creates it */
 

@@ -3,7 +3,6 @@
 #include "fixture.h"
 
 #include <arpa/inet.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 

@@ -19,7 +19,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* A program without the device that sends packets to a datagram queue pair. */
 enum {

@@ -10,7 +10,6 @@
 #include <arpa/inet.h>
 #include <atomic>
 #include <csignal>
-#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -19,12 +18,10 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 extern "C" {
 #include "datagrams.h"

@@ -4,11 +4,8 @@
 
 #include <net/if.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 static const char loopback[] = "::ffff:127.0.0.1";
 

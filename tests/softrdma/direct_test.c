@@ -4,15 +4,10 @@
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <netinet/in.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* Packet sequence numbers have 24 bits: they wrap with the first requests. */
 static const uint32_t first_psn = 0xffffff;

@@ -4,11 +4,7 @@
 #include "transport/shared_layout.hpp"
 
 #include <array>
-#include <csetjmp>
 #include <csignal>
-#include <cstdarg>
-#include <cstddef>
-#include <new>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fixture.h"
 
-#include <fcntl.h>
-
 /* The failing request and the next one: an error, a flush, and an unchanged target. */
 static void expect_refused(struct pair *p, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey, size_t length)
 {

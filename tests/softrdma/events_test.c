@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 PAIR_TEST(a_channel_whose_events_moved_is_not_readable, connected)

@@ -3,11 +3,9 @@
 #include "remote.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const struct server_plan sleeps = {0};
 

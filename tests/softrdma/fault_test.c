@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static void expect_both_flushed(struct pair *p, uint64_t failing, enum ibv_wc_status status)
 {

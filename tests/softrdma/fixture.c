@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 struct ibv_context *device;
 

@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum {
     packets = 200000,

@@ -7,18 +7,15 @@
 #include "wire/frame.hpp"
 
 #include <arpa/inet.h>
-#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <csignal>
-#include <unistd.h>
 
 extern "C" {
 #include "fixture.h"

@@ -6,8 +6,6 @@
 #include "wire/roce.hpp"
 
 #include <algorithm>
-#include <csetjmp>
-#include <cstdarg>
 #include <random>
 #include <sys/socket.h>
 #include <vector>

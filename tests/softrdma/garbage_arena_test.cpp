@@ -5,13 +5,10 @@
 #include "impostor.hpp"
 #include "verbs/qp.hpp"
 
-#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <random>
-#include <setjmp.h>
-#include <unistd.h>
 
 extern "C" {
 #include "fixture.h"

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     page_size = 4096,

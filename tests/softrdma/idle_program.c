@@ -4,7 +4,6 @@
 #include "fixture.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 static int lose_datagram(const struct side *side)
 {

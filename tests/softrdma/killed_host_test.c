@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
 
 static const char *network;
 

@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <signal.h>
-#include <unistd.h>
 
 enum {
     page_size = 4096,

@@ -4,12 +4,10 @@
 #include "remote.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     size = 64 * 1024,

@@ -4,11 +4,9 @@
 #include "native.h"
 #include "remote.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     page = 4096,

@@ -4,7 +4,6 @@
 
 #include <dlfcn.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #define NEWER(type, name, ...)                                                                                         \
     type (*name)(__VA_ARGS__);                                                                                         \

@@ -13,7 +13,6 @@
 #include <new>
 #include <poll.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 #include "base/reserve.hpp"

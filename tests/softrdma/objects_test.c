@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 /* Without /proc. Only root can remove it; otherwise its files cannot be opened because no descriptor is left. */
 static int remove_proc(void)

@@ -3,9 +3,6 @@
 #include "base/own_descriptors.hpp"
 
 #include <cerrno>
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
 #include <cstdlib>
 #include <fcntl.h>
 #include <iterator>

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
-#include <unistd.h>
 
 extern "C" {
 #include "fixture.h"

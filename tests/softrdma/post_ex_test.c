@@ -3,8 +3,6 @@
 #include "native.h"
 
 #include <arpa/inet.h>
-#include <poll.h>
-#include <pthread.h>
 
 enum {
     plain_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum {
     line_size = 64,

@@ -2,7 +2,6 @@
 #include "fixture.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 PAIR_TEST(requests_behind_a_waiting_message_stay_in_order, connected)
 {

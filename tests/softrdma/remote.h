@@ -3,8 +3,6 @@
 
 #include "fixture.h"
 
-#include <sys/types.h>
-
 /* Actions of a server process, in memory that it shares with its parent. */
 struct server_plan {
     void (*prepare)(void);    /* before any verbs call, may be NULL */

@@ -5,8 +5,6 @@
 #include "transport/roce/sender.hpp"
 #include "wire/roce.hpp"
 
-#include <csetjmp>
-#include <cstdarg>
 #include <vector>
 
 #include "cmocka_headers.hpp"

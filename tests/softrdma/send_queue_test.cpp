@@ -2,8 +2,6 @@
 // Work requests as ibv_post_send() and ibv_wr_*() build them, and the ring that holds them.
 #include "verbs/send_queue.hpp"
 
-#include <csetjmp>
-#include <cstdarg>
 #include <vector>
 
 #include "cmocka_headers.hpp"

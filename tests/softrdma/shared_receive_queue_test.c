@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fixture.h"
 
-#include <unistd.h>
-
 static int with_shared_queue(void **state)
 {
     return set_up_pair(state, &(struct options){.server_srq = true});

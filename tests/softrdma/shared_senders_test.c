@@ -4,12 +4,9 @@
  * number of kills (default 20). TEST_SEED: seed of their times. */
 #include "remote.h"
 
-#include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     senders = 8,

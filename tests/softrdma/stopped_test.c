@@ -4,14 +4,11 @@
  * state and before its store. The SIGSEGV handler then stops the peer. */
 #include "remote.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     page = 4096,

@@ -22,10 +22,6 @@
 #include <unistd.h>
 #include <vector>
 
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include "cmocka_headers.hpp"
 

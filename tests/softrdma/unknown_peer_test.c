@@ -4,11 +4,8 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Without assertions, which a process without tests cannot use. */
 static int call_port(uint16_t port)

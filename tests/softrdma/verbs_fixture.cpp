@@ -2,7 +2,6 @@
 #include "verbs_fixture.hpp"
 #include "wire/frame.hpp"
 
-#include <cerrno>
 #include <cstring>
 #include <new>
 

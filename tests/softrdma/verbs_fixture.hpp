@@ -7,11 +7,8 @@
 #include "verbs/completion_channel.hpp"
 #include "verbs/number_table.hpp"
 
-#include <csetjmp>
 #include <fcntl.h>
-#include <cstdarg>
 #include <deque>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>

@@ -2,7 +2,6 @@
 /* A program that polls an aligned 8-byte word never reads a torn value while a peer writes it. */
 #include "fixture.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 struct watch {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.h"
 
-#include <string.h>
-
 // Counters of a connection.
 
 enum {

@@ -3,7 +3,6 @@
 #include "support/memory_server.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define MEMORY_SIZE 65536

@@ -4,8 +4,6 @@
 #include "../support/process.h"
 #include "../support/rdma.h"
 
-#include <errno.h>
-
 SUITE(ending);
 
 CASE(the_server_disconnects)

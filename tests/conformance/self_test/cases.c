@@ -4,7 +4,6 @@
 #include "../support/check.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/types.h>
 #include <unistd.h>
 
