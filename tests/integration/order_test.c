@@ -17,11 +17,6 @@ static uint64_t load_word(const char *at)
     return __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
 }
 
-static void check_record(const char *memory, uint64_t number)
-{
-    check_pattern(memory + POINTER_SIZE + (number - 1) * RECORD_SIZE, RECORD_SIZE, (unsigned)number);
-}
-
 /* Follows the pointer at the start of the memory while the client appends. All records before it must be present. */
 static void serve_a_log_reader(struct side *self, const char *argument)
 {
@@ -33,8 +28,8 @@ static void serve_a_log_reader(struct side *self, const char *argument)
     for (uint64_t seen = 0; seen < RECORDS;) {
         uint64_t pointer = load_word(memory.ptr);
         CHECK(pointer >= seen && pointer <= RECORDS);
-        while (seen < pointer)
-            check_record(memory.ptr, ++seen);
+        for (; seen < pointer; ++seen)
+            check_pattern(memory.ptr + POINTER_SIZE + seen * RECORD_SIZE, RECORD_SIZE, (unsigned)seen + 1);
         CHECK(now_ms() < until);
     }
     send_line(self->link, "read all");

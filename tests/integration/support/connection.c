@@ -69,23 +69,18 @@ struct rpma_cq *main_cq(const struct rpma_conn *conn)
     return cq;
 }
 
-static int cq_fd(const struct rpma_cq *cq)
-{
-    int fd = -1;
-    CHECK_OK(rpma_cq_get_fd(cq, &fd));
-    return fd;
-}
-
 struct ibv_wc next_completion(struct rpma_cq *cq)
 {
     int64_t until = deadline();
+    int fd = -1;
     struct ibv_wc wc;
+    CHECK_OK(rpma_cq_get_fd(cq, &fd));
     for (;;) {
         int result = rpma_cq_get_wc(cq, 1, &wc, NULL);
         if (result == 0)
             return wc;
         CHECK_RPMA(result, RPMA_E_NO_COMPLETION);
-        if (!readable_by(cq_fd(cq), until))
+        if (!readable_by(fd, until))
             check_failed(__FILE__, __LINE__, "no completion in time");
         CHECK_OK(rpma_cq_wait(cq));
     }
