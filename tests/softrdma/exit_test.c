@@ -160,9 +160,7 @@ static void fork_while_opening(void)
 
 TEST_IN_OWN_PROCESS(a_process_may_just_leave)
 {
-    struct remote r;
-    start_server(&r, &sleeps, NULL);
-    meet_server(&r);
+    MEET_SERVER(r, &sleeps, NULL);
     kill_child(r.pid);
     exit(0); /* the progress thread is running and all objects are open */
 }

@@ -43,13 +43,6 @@ void accept_child(struct pair *p, int out, const struct options *options)
     assert_int_equal(expect_event(p->listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
 }
 
-static void post_shared(struct pair *p, const struct server_plan *plan)
-{
-    const size_t size = plan->shared_size != 0 ? plan->shared_size : message_size;
-    for (unsigned i = 0; i < plan->shared_receives; ++i)
-        assert_int_equal(post_shared_receive(p->srq, &p->server, i + 1, i * size, size), 0);
-}
-
 static const char *address_of(const char *address)
 {
     return address != NULL ? address : "127.0.0.1";
@@ -70,7 +63,9 @@ static void serve(const struct server_plan *plan, uint8_t *page, size_t size, in
     accept_request(&p, request, &(struct options){.size = size, .server_memory = page, .server_access = plan->access});
     for (unsigned i = 0; i < plan->receives; ++i)
         assert_int_equal(post_receive(&p.server, i + 1, i * message_size, message_size), 0);
-    post_shared(&p, plan);
+    const size_t shared_size = plan->shared_size != 0 ? plan->shared_size : message_size;
+    for (unsigned i = 0; i < plan->shared_receives; ++i)
+        assert_int_equal(post_shared_receive(p.srq, &p.server, i + 1, i * shared_size, shared_size), 0);
     assert_int_equal(expect_event(p.listen_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
     send_greeting(out, &(struct greeting){.addr = (uintptr_t)page, .rkey = p.server.mr->rkey});
     if (plan->act != NULL)

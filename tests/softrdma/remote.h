@@ -79,21 +79,15 @@ void in_own_process(void (*test)(void));
 /* Skips the running test unless root runs it. */
 void require_root(void);
 
-/* Defines a test that runs in a child process. The function body follows. */
-#define TEST_IN_OWN_PROCESS(name)                                                                                      \
+/* Defines a test that runs in a child process, after a call in this process. The function body follows. */
+#define TEST_IN_OWN_PROCESS_AFTER(name, call)                                                                          \
     static void name##_in_child(void);                                                                                 \
     TEST(name)                                                                                                         \
     {                                                                                                                  \
+        call;                                                                                                          \
         in_own_process(name##_in_child);                                                                               \
     }                                                                                                                  \
     static void name##_in_child(void)
-
-/* Like TEST_IN_OWN_PROCESS, for a test that becomes another user. */
-#define TEST_IN_OWN_PROCESS_OF_ROOT(name)                                                                              \
-    static void name##_in_child(void);                                                                                 \
-    TEST(name)                                                                                                         \
-    {                                                                                                                  \
-        require_root();                                                                                                \
-        in_own_process(name##_in_child);                                                                               \
-    }                                                                                                                  \
-    static void name##_in_child(void)
+#define TEST_IN_OWN_PROCESS(name) TEST_IN_OWN_PROCESS_AFTER(name, (void)0)
+/* A test that becomes another user. */
+#define TEST_IN_OWN_PROCESS_OF_ROOT(name) TEST_IN_OWN_PROCESS_AFTER(name, require_root())
