@@ -39,8 +39,8 @@ static void open_ends(struct ends *e, struct ibv_pd *domain, unsigned flags)
     e->to = (struct side){.pd = pd, .mr = mr, .memory = e->memory, .mapped = true};
     e->from.cq = ibv_create_cq(device, 256, NULL, NULL, 0);
     e->to.cq = ibv_cq_ex_to_cq(e->cq_ex);
-    e->from.qp = create_rc_qp(pd, e->from.cq, 64);
-    e->to.qp = create_rc_qp(pd, e->to.cq, 64);
+    e->from.qp = create_plain_qp(pd, e->from.cq, IBV_QPT_RC, 64);
+    e->to.qp = create_plain_qp(pd, e->to.cq, IBV_QPT_RC, 64);
     connect_qp(e->from.qp, connection_to(device, e->to.qp->qp_num));
     connect_qp(e->to.qp, connection_to(device, e->from.qp->qp_num));
 }

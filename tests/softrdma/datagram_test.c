@@ -200,13 +200,7 @@ TEST(test_new_post_interface)
     ibv_wr_send(qp); /* the destination is missing */
     ibv_wr_set_sge(qp, a.mr->lkey, (uintptr_t)a.memory, 16);
     assert_int_equal(ibv_wr_complete(qp), EINVAL);
-    struct ibv_qp_init_attr_ex attr = {.send_cq = a.cq,
-            .recv_cq = a.cq,
-            .qp_type = IBV_QPT_UD,
-            .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-            .pd = a.pd,
-            .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE};
-    expect_null(ibv_create_qp_ex(device, &attr), EOPNOTSUPP);
+    expect_no_send_ops(&a, IBV_QP_EX_WITH_RDMA_WRITE);
 }
 
 TEST(test_shared_receive_queue)

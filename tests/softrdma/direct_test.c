@@ -21,7 +21,7 @@ static int this_host(void)
 static struct side open_side(void)
 {
     struct side side = {.pd = ibv_alloc_pd(device), .cq = ibv_create_cq(device, 64, NULL, NULL, 0), .size = 4096};
-    side.qp = create_rc_qp(side.pd, side.cq, 16);
+    side.qp = create_plain_qp(side.pd, side.cq, IBV_QPT_RC, 16);
     side.memory = calloc(1, side.size);
     side.mr = create_mr(side.pd, side.memory, side.size, everything);
     return side;

@@ -567,11 +567,11 @@ struct ibv_srq *create_srq(struct ibv_pd *pd, uint32_t depth)
     return srq;
 }
 
-struct ibv_qp *create_rc_qp(struct ibv_pd *pd, struct ibv_cq *cq, unsigned depth)
+struct ibv_qp *create_plain_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type, unsigned depth)
 {
     struct ibv_qp_init_attr attr = {.send_cq = cq,
             .recv_cq = cq,
-            .qp_type = IBV_QPT_RC,
+            .qp_type = type,
             .cap = {.max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = 1, .max_recv_sge = 1}};
     struct ibv_qp *qp = ibv_create_qp(pd, &attr);
     assert_non_null(qp);
@@ -605,12 +605,12 @@ void expect_no_send_ops(struct side *side, uint64_t ops)
     struct ibv_qp_init_attr_ex attr = {.send_cq = side->cq,
             .recv_cq = side->cq,
             .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-            .qp_type = IBV_QPT_RC,
+            .qp_type = side->qp->qp_type,
             .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
             .pd = side->pd,
             .send_ops_flags = ops};
     errno = 0;
-    expect_null(ibv_create_qp_ex(side->id->verbs, &attr), EOPNOTSUPP);
+    expect_null(ibv_create_qp_ex(side->pd->context, &attr), EOPNOTSUPP);
 }
 
 int open_the_device(void **state)

@@ -195,7 +195,7 @@ struct ibv_mr *create_mr(struct ibv_pd *pd, void *memory, size_t length, int acc
 /* Creates a shared receive queue with four elements per receive. */
 struct ibv_srq *create_srq(struct ibv_pd *pd, uint32_t depth);
 /* Creates a queue pair for which the connection manager is not necessary. */
-struct ibv_qp *create_rc_qp(struct ibv_pd *pd, struct ibv_cq *cq, unsigned depth);
+struct ibv_qp *create_plain_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type, unsigned depth);
 
 void fill(uint8_t *memory, size_t length, unsigned seed);
 

@@ -111,12 +111,7 @@ PAIR_TEST(invalid_packets_change_nothing, connected)
 {
     static uint8_t expected[4096];
     device = p->server.id->verbs;
-    struct ibv_qp_init_attr init = {.send_cq = p->server.cq,
-            .recv_cq = p->server.cq,
-            .qp_type = IBV_QPT_UD,
-            .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-    struct ibv_qp *datagrams = ibv_create_qp(p->server.pd, &init);
-    assert_non_null(datagrams);
+    struct ibv_qp *datagrams = create_plain_qp(p->server.pd, p->server.cq, IBV_QPT_UD, 1);
     to_rts(datagrams);
     struct side receiver = p->server;
     receiver.qp = datagrams;

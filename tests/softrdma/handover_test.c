@@ -250,9 +250,7 @@ static void receive_a_silent_crowd_at(const char *kind)
     struct pollfd callers[crowd];
     char byte;
     open_pair(&p, &(struct options){0});
-    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .send_cq = p.client.cq, .recv_cq = p.client.cq};
-    struct ibv_qp *datagrams = ibv_create_qp(p.client.pd, &attr);
-    assert_non_null(datagrams);
+    struct ibv_qp *datagrams = create_plain_qp(p.client.pd, p.client.cq, IBV_QPT_UD, 1);
     const unsigned before = entries_in("/proc/self/fd", "");
     const struct fd_server server = own_server(kind);
     for (unsigned i = 0; i < crowd; ++i) {

@@ -433,7 +433,7 @@ bool end_without_memory()
 // Returns a queue pair in the state INIT.
 ibv_qp *create_in_init(end &e)
 {
-    ibv_qp *qp = create_rc_qp(e.pd, e.cq, 4);
+    ibv_qp *qp = create_plain_qp(e.pd, e.cq, IBV_QPT_RC, 4);
     to_init(qp);
     return qp;
 }

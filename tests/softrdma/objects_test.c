@@ -175,7 +175,7 @@ DEFINE_TEST(parents_with_children_are_busy, open_the_device, close_the_device)
     struct ibv_pd *pd = ibv_alloc_pd(device);
     struct ibv_comp_channel *channel = ibv_create_comp_channel(device);
     struct ibv_cq *cq = ibv_create_cq(device, 4, NULL, channel, 0);
-    struct ibv_qp *qp = create_rc_qp(pd, cq, 1);
+    struct ibv_qp *qp = create_plain_qp(pd, cq, IBV_QPT_RC, 1);
     assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
     assert_int_equal(ibv_destroy_cq(cq), EBUSY);
     assert_int_equal(ibv_dealloc_pd(pd), EBUSY);

@@ -99,8 +99,8 @@ TEST(polls_alone_connect_queue_pairs)
 {
     OPEN_PAIR(p, nullptr);
     ibv_cq *cq = ibv_create_cq(p.client.id->verbs, 16, nullptr, nullptr, 0);
-    ibv_qp *from = create_rc_qp(p.client.pd, cq, 1);
-    ibv_qp *to = create_rc_qp(p.client.pd, cq, 1);
+    ibv_qp *from = create_plain_qp(p.client.pd, cq, IBV_QPT_RC, 1);
+    ibv_qp *to = create_plain_qp(p.client.pd, cq, IBV_QPT_RC, 1);
     {
         const starved_progress starved;
         connect_to(p.client, from, to->qp_num);

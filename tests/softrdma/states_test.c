@@ -92,7 +92,7 @@ static int required_of(enum ibv_qp_state from, enum ibv_qp_state to, int *option
 static struct ibv_qp *in_state(enum ibv_qp_state wanted)
 {
     static const enum ibv_qp_state steps[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD};
-    struct ibv_qp *qp = create_rc_qp(d.pd, d.cq, 4);
+    struct ibv_qp *qp = create_plain_qp(d.pd, d.cq, IBV_QPT_RC, 4);
     int optional = 0;
     for (size_t i = 0; i + 1 < sizeof(steps) / sizeof(steps[0]) && qp->state != wanted; ++i) {
         assert_int_equal(change(qp, steps[i], steps[i + 1], required_of(steps[i], steps[i + 1], &optional)), 0);

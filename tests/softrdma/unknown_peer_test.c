@@ -85,7 +85,7 @@ static void serve_beside_a_crowd(void)
     limit_descriptors(max_descriptors);
     open_pair(&other, NULL);
     open_listener(&p, "127.0.0.1");
-    struct ibv_qp *unmanaged = create_rc_qp(other.client.pd, other.client.cq, 1);
+    struct ibv_qp *unmanaged = create_plain_qp(other.client.pd, other.client.cq, IBV_QPT_RC, 1);
     const uint16_t numbers[2] = {rdma_get_src_port(p.listener), htons((uint16_t)(unmanaged->qp_num >> 8))};
     const unsigned before = entries_in("/proc/self/fd", "");
     assert_int_equal(write(clients.out, numbers, sizeof(numbers)), sizeof(numbers));

@@ -560,7 +560,7 @@ static struct side open_lonely(void)
     struct side lonely = pair.server;
     struct ibv_qp_attr attr = connection_to(lonely.id->verbs, 0x101);
     attr.timeout = 0; /* waits forever */
-    lonely.qp = create_rc_qp(lonely.pd, lonely.cq, 4);
+    lonely.qp = create_plain_qp(lonely.pd, lonely.cq, IBV_QPT_RC, 4);
     connect_qp(lonely.qp, attr);
     return lonely;
 }
