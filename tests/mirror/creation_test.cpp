@@ -162,13 +162,11 @@ TEST(a_first_opening_is_repeated_after_the_set_has_grown)
     for (unsigned sync = 1; sync <= 3; ++sync) {
         const host second{5};
         cfg_ptr there = second.cfg({&a, &b});
-        const auto open_and_die = [](void *cfg) {
-            map_code(static_cast<rpma_mirror_cfg *>(cfg));
+        in_process_that_dies([&] {
+            syncs_left = sync;
+            map_code(there.get());
             _exit(0);
-        };
-        syncs_left = sync;
-        in_process_that_dies(open_and_die, there.get());
-        syncs_left = 0;
+        });
         assert_ok(rpma_mirror_grow_closed(here.get(), length + sync * megabyte));
         opened m(there.get());
         assert_int_equal(m.state().length, length + sync * megabyte);

@@ -169,16 +169,14 @@ FIXTURE_TEST(with_etcd<two_hosts<two>>, only_the_holder_of_the_lease_writes, "tt
     now.close();
 }
 
-void put_and_die(void *argument)
+void put_and_die(const rpma_mirror_cfg *cfg)
 {
-    const opened m(static_cast<const rpma_mirror_cfg *>(argument));
-    m.put(0, "acknowledged");
-    kill(getpid(), SIGKILL);
+    use_and_die(cfg, [](const opened &m) { m.put(0, "acknowledged"); });
 }
 
 FIXTURE_TEST(with_etcd<two_hosts<one>>, the_lease_of_a_dead_writer_runs_out, "ttl 5")
 {
-    in_process_that_dies(put_and_die, here.get());
+    put_and_die(here.get());
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged");
 }
@@ -215,7 +213,7 @@ constexpr unsigned long_time_s = 4;
 
 FIXTURE_TEST(with_etcd<set_of<one>>, a_long_resync_of_an_opening_keeps_the_lease, "ttl 2")
 {
-    in_process_that_dies(put_and_die, cfg.get());
+    put_and_die(cfg.get());
     bool slept = false;
     const auto sleep_once = [](void *context, const rpma_mirror_progress *) {
         if (!std::exchange(*static_cast<bool *>(context), true))
@@ -257,25 +255,13 @@ FIXTURE_TEST(with_etcd<set_of<one>>, without_etcd_the_right_runs_out, "ttl 5")
     take_over(cfg.get());
 }
 
-struct eviction_case {
-    const rpma_mirror_cfg *cfg;
-    const target *lost;
-};
-
-void evict_and_die(void *argument)
-{
-    const auto &with = *static_cast<const eviction_case *>(argument);
-    const opened m(with.cfg);
-    kill(with.lost->pid(), SIGKILL);
-    m.put(0, "acknowledged");
-    kill(getpid(), SIGKILL);
-}
-
 // Neither a standby machine nor a machine that fences the writer needs a target that has left the set.
 FIXTURE_TEST(with_etcd<two_hosts<two>>, a_silent_target_that_left_prevents_nothing, "ttl 5", "timeouts 3000 12000\n")
 {
-    eviction_case with{here.get(), &b};
-    in_process_that_dies(evict_and_die, &with);
+    use_and_die(here.get(), [&](const opened &m) {
+        kill(b.pid(), SIGKILL);
+        m.put(0, "acknowledged");
+    });
     b.kill();
     b.start();
     b.stop();
@@ -289,22 +275,21 @@ FIXTURE_TEST(with_etcd<two_hosts<two>>, a_silent_target_that_left_prevents_nothi
 int ends_before_write = 0;
 
 // Kills a target first: the eviction writes a record.
-void end_before_record(void *argument)
+void end_before_record(const rpma_mirror_cfg *cfg, const target &lost)
 {
-    const auto &with = *static_cast<const eviction_case *>(argument);
-    const opened m(with.cfg);
-    m.put(0, "acknowledged");
-    kill(with.lost->pid(), SIGKILL);
-    ends_before_write = 1;
-    (void)m.flush(0, 12);
+    use_and_die(cfg, [&](const opened &m) {
+        m.put(0, "acknowledged");
+        kill(lost.pid(), SIGKILL);
+        ends_before_write = 1;
+        (void)m.flush(0, 12);
+    });
 }
 
 // The writer dies when etcd has the record in which it is alone, and no copy has this record yet.
 FIXTURE_TEST(
         with_etcd<two_hosts<one>>, a_writer_that_continued_alone_at_etcd_opens_again, "ttl 5", "policy availability\n")
 {
-    eviction_case with{here.get(), &a};
-    in_process_that_dies(end_before_record, &with);
+    end_before_record(here.get(), a);
     a.kill();
     a.start();
     // The lease must expire first. The other machine lacks the data that this one may have acknowledged alone.
@@ -316,12 +301,11 @@ FIXTURE_TEST(
 // The record at etcd shows that the writer had a target in sync, so force is not needed.
 FIXTURE_TEST(with_etcd<two_hosts<two>>, etcd_records_that_no_writer_was_alone, "ttl 5", "policy availability\n")
 {
-    in_process_that_dies(put_and_die, here.get());
+    put_and_die(here.get());
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged");
     // The writer dies when etcd has the record without b, and no copy has this record yet.
-    eviction_case with{there.get(), &b};
-    in_process_that_dies(end_before_record, &with);
+    end_before_record(there.get(), b);
     b.kill();
     take_over(here.get());
     assert_true(first.bytes(0, 12) == "acknowledged");
@@ -340,20 +324,12 @@ void replace_part(target &of)
 // Only etcd has the record of the eviction of b. The record of a, the last target, has an older version.
 FIXTURE_TEST(with_etcd<two_hosts<two>>, a_replaced_part_is_no_source_for_the_record_of_etcd, "ttl 5")
 {
-    eviction_case with{here.get(), &b};
-    in_process_that_dies(end_before_record, &with);
+    end_before_record(here.get(), b);
     b.kill();
     replace_part(a);
     assert_rejected(code_after_lease(there.get()), RPMA_MIRROR_E_CHANGED, a.place());
     take_over(here.get());
     assert_true(a.bytes(0, 12) == "acknowledged");
-}
-
-// The first write stores the promise, the second one the first record.
-void end_before_first_record(void *argument)
-{
-    ends_before_write = 2;
-    const opened m(static_cast<const rpma_mirror_cfg *>(argument));
 }
 
 // Only etcd has the record in which a is in sync again.
@@ -367,7 +343,10 @@ FIXTURE_TEST(with_etcd<two_hosts<two>>, a_resynchronized_copy_is_a_source_for_th
         m.close();
     }
     a.start();
-    in_process_that_dies(end_before_first_record, here.get());
+    in_process_that_dies([&] {
+        ends_before_write = 2; // the first write stores the promise, the second one the first record
+        const opened m(here.get());
+    });
     replace_part(b);
     take_over(there.get());
     assert_true(second.bytes(0, 12) == "acknowledged" && b.bytes(0, 12) == "acknowledged");

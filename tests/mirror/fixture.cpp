@@ -246,14 +246,23 @@ pid_t fork_writer()
     return pid;
 }
 
-void in_process_that_dies(void (*f)(void *), void *argument)
+void in_process_that_dies(const std::function<void()> &f)
 {
     const pid_t pid = fork_writer();
     if (pid == 0) {
-        f(argument);
+        f();
         ::kill(getpid(), SIGKILL);
     }
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+void use_and_die(const rpma_mirror_cfg *cfg, const std::function<void(const opened &)> &f)
+{
+    in_process_that_dies([&] {
+        const opened m(cfg);
+        f(m);
+        ::kill(getpid(), SIGKILL);
+    });
 }

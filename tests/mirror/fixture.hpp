@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <thread>
@@ -190,7 +191,9 @@ std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg);
 pid_t fork_writer();
 
 // Runs f in a forked writer, which is then killed.
-void in_process_that_dies(void (*f)(void *), void *argument);
+void in_process_that_dies(const std::function<void()> &f);
+// Runs f with the open set in a forked writer, which is killed while the set is open.
+void use_and_die(const rpma_mirror_cfg *cfg, const std::function<void(const opened &)> &f);
 
 #define assert_ok(call)                                                                                                \
     do {                                                                                                               \

@@ -283,15 +283,12 @@ FIXTURE_TEST(growable<one>, a_file_that_is_replaced_before_and_after_the_growth_
     }
     fs::copy_file(home, backup);
     fs::rename(backup, home);
-    auto use_and_die = [&] {
-        const opened m(cfg.get());
+    use_and_die(cfg.get(), [&](const opened &m) {
         assert_int_equal(m.report().reason, RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
         assert_ok(rpma_mirror_grow(m.get(), 2 * length));
         fs::copy_file(home, backup);
         m.put(0, "new");
-        kill(getpid(), SIGKILL);
-    };
-    in_process_that_dies([](void *f) { (*static_cast<decltype(use_and_die) *>(f))(); }, &use_and_die);
+    });
     fs::rename(backup, home);
     const opened m(cfg.get());
     assert_int_equal(m.report().reason, RPMA_MIRROR_SOURCE_LOCAL_CHANGED);

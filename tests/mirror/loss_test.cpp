@@ -3,10 +3,6 @@
 #include "clocks.hpp"
 #include "fixture.hpp"
 
-#include <csignal>
-#include <cstdlib>
-#include <unistd.h>
-
 namespace
 {
 
@@ -90,17 +86,17 @@ FIXTURE_TEST(open_set<one>, targets_are_added_and_dropped)
     assert_true(std::string(again.address() + 4096, 5) == "later");
 }
 
-void write_and_leak(void *cfg)
+void write_leak_and_die(const rpma_mirror_cfg *cfg)
 {
-    const opened m(static_cast<const rpma_mirror_cfg *>(cfg));
-    m.put(0, "acknowledged");
-    m.store(2 * megabyte, "leaked"); // the local file has it, without any flush
-    kill(getpid(), SIGKILL);
+    use_and_die(cfg, [](const opened &m) {
+        m.put(0, "acknowledged");
+        m.store(2 * megabyte, "leaked"); // the local file has it, without any flush
+    });
 }
 
 FIXTURE_TEST(set_of<two>, a_writer_that_crashed_starts_again)
 {
-    in_process_that_dies(write_and_leak, cfg.get());
+    write_leak_and_die(cfg.get());
     assert_true(a.bytes(2 * megabyte, 6) != "leaked");
     const opened m(cfg.get());
     assert_true(std::string(m.address(), 12) == "acknowledged");
@@ -143,7 +139,7 @@ FIXTURE_TEST(two_hosts<two>, the_old_writer_is_fenced)
 
 FIXTURE_TEST(two_hosts<one>, an_old_primary_returns_as_a_stale_copy)
 {
-    in_process_that_dies(write_and_leak, here.get());
+    write_leak_and_die(here.get());
     {
         opened now(there.get());
         now.put(0, "second owner");

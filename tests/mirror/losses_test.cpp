@@ -37,10 +37,7 @@ FIXTURE_TEST(open_set<two>, a_writer_that_loses_targets_holds_no_more)
 
 FIXTURE_TEST(set_of<one>, a_target_that_loses_writers_holds_no_more)
 {
-    lose_often(a.pid(), [&] {
-        in_process_that_dies(
-                [](void *of) { opened(static_cast<rpma_mirror_cfg *>(of)).put(0, "the last"); }, cfg.get());
-    });
+    lose_often(a.pid(), [&] { in_process_that_dies([&] { opened(cfg.get()).put(0, "the last"); }); });
 }
 
 } // namespace

@@ -244,12 +244,13 @@ TEST(functions_do_not_wait_for_themselves)
     assert_int_equal(access((c.where().path + "/part").c_str(), F_OK), -1);
 }
 
-void mark_and_continue(void *cfg)
+void mark_continue_and_die(const rpma_mirror_cfg *cfg)
 {
-    const opened m(static_cast<const rpma_mirror_cfg *>(cfg));
-    m.put(0, "whole");
-    assert_ok(rpma_mirror_set_consistency_point(m.get(), 9));
-    m.put(4096, "half");
+    use_and_die(cfg, [](const opened &m) {
+        m.put(0, "whole");
+        assert_ok(rpma_mirror_set_consistency_point(m.get(), 9));
+        m.put(4096, "half");
+    });
 }
 
 TEST(consistency_points_are_found_after_a_crash)
@@ -277,13 +278,13 @@ TEST(consistency_points_are_found_after_a_crash)
         assert_int_equal(m.state().consistency_point, 3);
     }
     const cfg_ptr now = h.cfg({&a, nullptr, &c}), elsewhere = other.cfg({&a, nullptr, &c});
-    in_process_that_dies(mark_and_continue, now.get());
+    mark_continue_and_die(now.get());
     {
         const opened m(now.get());
         assert_int_equal(m.report().consistency_point, 9);
         assert_true(std::string(m.address(), 5) == "whole" && std::string(m.address() + 4096, 4) == "half");
     }
-    in_process_that_dies(mark_and_continue, now.get());
+    mark_continue_and_die(now.get());
     const opened m(elsewhere.get());
     assert_int_equal(m.report().consistency_point, 9);
     assert_int_equal(m.state().consistency_point, 9);

@@ -4,7 +4,6 @@
 // of its own, all rows at the same time.
 #include "faulty_port.hpp"
 
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,13 +120,7 @@ public:
     void crash()
     {
         const cfg_ptr cfg = here_.cfg({&good, &bad.daemon}, times);
-        in_process_that_dies(
-                [](void *argument) {
-                    const opened m(static_cast<const rpma_mirror_cfg *>(argument));
-                    m.put(0, "crash!");
-                    kill(getpid(), SIGKILL);
-                },
-                cfg.get());
+        use_and_die(cfg.get(), [](const opened &m) { m.put(0, "crash!"); });
     }
     cfg_ptr here() const { return cfg_of(here_, good, bad); }
     cfg_ptr there() const { return cfg_of(there_, good, bad); }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -237,12 +236,7 @@ double to_open(const made_set &set, std::uint64_t &compared, std::uint64_t &sent
 // Ends without marking the copies as equal, so the next opening compares them.
 void crash(const made_set &set)
 {
-    in_process_that_dies(
-            [](void *cfg) {
-                const opened left(static_cast<rpma_mirror_cfg *>(cfg));
-                kill(getpid(), SIGKILL);
-            },
-            set.cfg.get());
+    use_and_die(set.cfg.get(), [](const opened &) {});
 }
 
 struct rates {

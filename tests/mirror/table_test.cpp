@@ -57,20 +57,17 @@ rpma_mirror_attributes attributes_of(const opened &m, unsigned copy)
 // An address below the usual load addresses of programs. AddressSanitizer and ThreadSanitizer do not use it.
 constexpr std::uintptr_t requested_address = 0x551000000000;
 
-void map_at_requested_address(void *cfg)
-{
-    void *const hint = reinterpret_cast<void *>(requested_address);
-    void *address = nullptr;
-    rpma_mirror *m = nullptr;
-    assert_ok(rpma_mirror_map(static_cast<rpma_mirror_cfg *>(cfg), hint, 0, &address, &m));
-    assert_ptr_equal(address, hint);
-}
-
 // MAP: each process that opens the set maps it at the requested address.
 FIXTURE_TEST(set_of<one>, a_set_is_mapped_at_the_requested_address)
 {
     for (int i = 0; i < 2; ++i)
-        in_process_that_dies(map_at_requested_address, cfg.get());
+        in_process_that_dies([&] {
+            void *const hint = reinterpret_cast<void *>(requested_address);
+            void *address = nullptr;
+            rpma_mirror *m = nullptr;
+            assert_ok(rpma_mirror_map(cfg.get(), hint, 0, &address, &m));
+            assert_ptr_equal(address, hint);
+        });
     // Another machine requests another address.
     const host other(5);
     const opened m(other.cfg({&a}).get());
