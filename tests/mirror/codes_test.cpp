@@ -51,38 +51,30 @@ extern "C" [[gnu::visibility("default")]] int fdatasync(int fd)
 namespace
 {
 
-// The first lane ends the mirror while the second one waits for the decision of the first one.
-struct two_lanes {
-    rpma_mirror *mirror = nullptr;
+FIXTURE_TEST(set_of<two>, other_lanes_get_the_message_with_the_code, "lanes 2\n")
+{
+    const opened *set = nullptr;
     std::thread other;
     int code = 0;
     std::string message;
-};
-
-int stop_while_the_other_lane_waits(void *context, const rpma_mirror_error *)
-{
-    auto *const lanes = static_cast<two_lanes *>(context);
-    lanes->other = std::thread([lanes] {
-        const rpma_mirror_range r{4096, 8};
-        lanes->code = rpma_mirror_optimized_flush(lanes->mirror, 1, &r, 1, 0);
-        lanes->message = rpma_mirror_error_message();
-    });
-    usleep(300'000);
-    return 1;
-}
-
-FIXTURE_TEST(set_of<two>, other_lanes_get_the_message_with_the_code, "lanes 2\n")
-{
-    two_lanes lanes;
-    assert_ok(rpma_mirror_cfg_set_eviction_function(cfg.get(), stop_while_the_other_lane_waits, &lanes));
+    // The first lane ends the mirror while the second one waits for the decision of the first one.
+    auto stop_while_the_other_lane_waits = [&](const rpma_mirror_error &) {
+        other = std::thread([&] {
+            code = set->flush(4096, 8, 0, 1);
+            message = rpma_mirror_error_message();
+        });
+        usleep(300'000);
+        return 1;
+    };
+    on_eviction(cfg.get(), stop_while_the_other_lane_waits);
     const opened m(cfg.get());
-    lanes.mirror = m.get();
+    set = &m;
     b.kill();
     const std::string text = "copy 2: eviction refused";
     assert_rejected(m.flush(0, 8), RPMA_MIRROR_E_EVICTION_REFUSED, text);
-    lanes.other.join();
-    assert_int_equal(lanes.code, RPMA_MIRROR_E_EVICTION_REFUSED);
-    assert_true(lanes.message.find(text) != std::string::npos);
+    other.join();
+    assert_int_equal(code, RPMA_MIRROR_E_EVICTION_REFUSED);
+    assert_true(message.find(text) != std::string::npos);
     // Calls that start later fail too, also in threads without an earlier failure.
     std::thread([&] { assert_rejected(m.flush(0, 8), RPMA_MIRROR_E_EVICTION_REFUSED, text); }).join();
 }
@@ -145,14 +137,13 @@ struct unsteady_source : two_hosts<one> {
     bool returns = true;
     bool killed = false;
 
-    static int kill(void *context, const rpma_mirror_progress *)
+    int operator()(const rpma_mirror_progress &)
     {
-        auto *const of = static_cast<unsteady_source *>(context);
-        if (std::exchange(of->killed, !of->again))
+        if (std::exchange(killed, !again))
             return 0;
-        of->a.kill();
-        if (of->returns)
-            of->a.start();
+        a.kill();
+        if (returns)
+            a.start();
         return 0;
     }
     unsteady_source()
@@ -160,7 +151,7 @@ struct unsteady_source : two_hosts<one> {
         opened m(here.get());
         m.put(0, "acknowledged");
         m.close();
-        const rpma_mirror_resync_options options = with_progress(kill, this);
+        const rpma_mirror_resync_options options = with_progress(*this);
         assert_ok(rpma_mirror_cfg_set_resync_options(there.get(), &options));
     }
 };

@@ -215,12 +215,12 @@ FIXTURE_TEST(with_etcd<set_of<one>>, a_long_resync_of_an_opening_keeps_the_lease
 {
     put_and_die(cfg.get());
     bool slept = false;
-    const auto sleep_once = [](void *context, const rpma_mirror_progress *) {
-        if (!std::exchange(*static_cast<bool *>(context), true))
+    auto sleep_once = [&](const rpma_mirror_progress &) {
+        if (!std::exchange(slept, true))
             sleep(long_time_s);
         return 0;
     };
-    const rpma_mirror_resync_options options = with_progress(sleep_once, &slept);
+    const rpma_mirror_resync_options options = with_progress(sleep_once);
     assert_ok(rpma_mirror_cfg_set_resync_options(cfg.get(), &options));
     take_over(cfg.get());
     assert_true(slept);
@@ -228,11 +228,11 @@ FIXTURE_TEST(with_etcd<set_of<one>>, a_long_resync_of_an_opening_keeps_the_lease
 
 FIXTURE_TEST(with_etcd<set_of<two>>, a_long_change_of_the_membership_keeps_the_lease, "ttl 2")
 {
-    const auto evict = [](void *, const rpma_mirror_error *) {
+    auto evict = [](const rpma_mirror_error &) {
         sleep(long_time_s);
         return 0;
     };
-    assert_ok(rpma_mirror_cfg_set_eviction_function(cfg.get(), evict, nullptr));
+    on_eviction(cfg.get(), evict);
     opened m(cfg.get());
     b.kill();
     m.put(0, "without b");

@@ -223,14 +223,6 @@ rpma_mirror_event opened::expect(rpma_mirror_event_type type) const
     }
 }
 
-rpma_mirror_resync_options with_progress(rpma_mirror_progress_function progress, void *context)
-{
-    auto options = sized<rpma_mirror_resync_options>();
-    options.progress = progress;
-    options.context = context;
-    return options;
-}
-
 std::unique_ptr<rpma_mirror_state> inspected(const rpma_mirror_cfg *cfg)
 {
     auto s = std::make_unique<rpma_mirror_state>(sized<rpma_mirror_state>());

@@ -175,8 +175,6 @@ T sized()
     return made;
 }
 
-rpma_mirror_resync_options with_progress(rpma_mirror_progress_function progress, void *context = nullptr);
-
 // Opens the set and closes it. Returns the code of the opening.
 int map_code(const rpma_mirror_cfg *cfg, unsigned flags = 0);
 
@@ -201,3 +199,27 @@ void use_and_die(const rpma_mirror_cfg *cfg, const std::function<void(const open
         if (code_ != 0)                                                                                                \
             fail_msg("%s: %s (%s)", #call, rpma_mirror_err_2str(code_), rpma_mirror_error_message());                  \
     } while (0)
+
+// Returns options whose progress function calls f, which must outlive them.
+template<class F>
+rpma_mirror_resync_options with_progress(F &f)
+{
+    auto options = sized<rpma_mirror_resync_options>();
+    options.progress = [](void *context, const rpma_mirror_progress *p) { return (*static_cast<F *>(context))(*p); };
+    options.context = &f;
+    return options;
+}
+
+// Sets functions that call f, which must outlive the sets of the configuration.
+template<class F>
+void on_eviction(rpma_mirror_cfg *cfg, F &f)
+{
+    const auto call = [](void *context, const rpma_mirror_error *e) { return (*static_cast<F *>(context))(*e); };
+    assert_ok(rpma_mirror_cfg_set_eviction_function(cfg, call, &f));
+}
+template<class F>
+void on_event(rpma_mirror_cfg *cfg, F &f)
+{
+    const auto call = [](void *context, const rpma_mirror_event *e) { (*static_cast<F *>(context))(*e); };
+    assert_ok(rpma_mirror_cfg_set_event_function(cfg, call, &f));
+}

@@ -311,11 +311,11 @@ TEST(a_file_on_a_new_disk_survives_an_opening_that_fails)
     const std::string home = first.where.path + "/home";
     fs::copy_file(home, home + ".copy");
     fs::rename(home + ".copy", home);
-    const auto kill_source = [](void *killed, const rpma_mirror_progress *) {
-        static_cast<target *>(killed)->kill();
+    auto kill_source = [&](const rpma_mirror_progress &) {
+        a.kill();
         return 0;
     };
-    const rpma_mirror_resync_options options = with_progress(kill_source, &a);
+    const rpma_mirror_resync_options options = with_progress(kill_source);
     assert_ok(rpma_mirror_cfg_set_resync_options(here.get(), &options));
     assert_int_equal(map_code(here.get()), RPMA_MIRROR_E_INCOMPLETE);
     a.start();

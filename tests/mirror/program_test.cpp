@@ -18,27 +18,22 @@ struct callbacks {
     std::vector<rpma_mirror_error> evictions;
     std::vector<rpma_mirror_event_type> events;
 
+    int operator()(const rpma_mirror_error &error)
+    {
+        evictions.push_back(error);
+        if (observed != nullptr)
+            in_sync_there = inspected(observed)->in_sync;
+        std::this_thread::sleep_for(duration);
+        return result;
+    }
+    void operator()(const rpma_mirror_event &event) { events.push_back(event.type); }
+
     // Creates a set whose configuration has these callbacks.
     cfg_ptr create(const host &h, const std::vector<const target *> &targets, const std::string &more = "")
     {
         cfg_ptr created = h.cfg(targets, more);
-        assert_ok(rpma_mirror_cfg_set_eviction_function(
-                created.get(),
-                [](void *context, const rpma_mirror_error *error) {
-                    auto *const self = static_cast<callbacks *>(context);
-                    self->evictions.push_back(*error);
-                    if (self->observed != nullptr)
-                        self->in_sync_there = inspected(self->observed)->in_sync;
-                    std::this_thread::sleep_for(self->duration);
-                    return self->result;
-                },
-                this));
-        assert_ok(rpma_mirror_cfg_set_event_function(
-                created.get(),
-                [](void *context, const rpma_mirror_event *event) {
-                    static_cast<callbacks *>(context)->events.push_back(event->type);
-                },
-                this));
+        on_eviction(created.get(), *this);
+        on_event(created.get(), *this);
         assert_ok(rpma_mirror_create(created.get()));
         return created;
     }
@@ -164,7 +159,6 @@ struct calls_back {
     rpma_mirror *mirror = nullptr;
     std::string place;
     std::vector<int> refused, allowed;
-    int flushed = -1; // result of a flush in the event function, after the copy has left
 
     void call()
     {
@@ -207,28 +201,22 @@ TEST(functions_do_not_wait_for_themselves)
     calls_back before, after;
     before.place = after.place = c.place();
     const cfg_ptr cfg = h.cfg({&a, &b}, "lanes 2\n");
-    assert_ok(rpma_mirror_cfg_set_eviction_function(
-            cfg.get(),
-            [](void *context, const rpma_mirror_error *) {
-                auto *const self = static_cast<calls_back *>(context);
-                self->call();
-                // The copy has not left yet, so no flush can be acknowledged.
-                const rpma_mirror_range r{4096, 1};
-                self->refused.push_back(rpma_mirror_optimized_flush(self->mirror, 1, &r, 1, 0));
-                char byte = 0;
-                self->refused.push_back(rpma_mirror_read(self->mirror, 1, 2, &byte, 0, 1));
-                return 0;
-            },
-            &before));
-    assert_ok(rpma_mirror_cfg_set_event_function(
-            cfg.get(),
-            [](void *context, const rpma_mirror_event *) {
-                auto *const self = static_cast<calls_back *>(context);
-                self->call();
-                const rpma_mirror_range r{4096, 1};
-                self->flushed = rpma_mirror_optimized_flush(self->mirror, 1, &r, 1, 0);
-            },
-            &after));
+    const rpma_mirror_range r{4096, 1};
+    auto refuse = [&](const rpma_mirror_error &) {
+        before.call();
+        // The copy has not left yet, so no flush can be acknowledged.
+        before.refused.push_back(rpma_mirror_optimized_flush(before.mirror, 1, &r, 1, 0));
+        char byte = 0;
+        before.refused.push_back(rpma_mirror_read(before.mirror, 1, 2, &byte, 0, 1));
+        return 0;
+    };
+    on_eviction(cfg.get(), refuse);
+    int flushed = -1; // after the copy has left
+    auto flush = [&](const rpma_mirror_event &) {
+        after.call();
+        flushed = rpma_mirror_optimized_flush(after.mirror, 1, &r, 1, 0);
+    };
+    on_event(cfg.get(), flush);
     assert_ok(rpma_mirror_create(cfg.get()));
     const opened m(cfg.get());
     before.mirror = after.mirror = m.get();
@@ -236,7 +224,7 @@ TEST(functions_do_not_wait_for_themselves)
     m.put(0, "after!");
     before.check();
     after.check();
-    assert_ok(after.flushed);
+    assert_ok(flushed);
     assert_int_equal(m.state().in_sync, 3);
     // The rejected calls have had no effect.
     assert_int_equal(m.state().consistency_point, 0);

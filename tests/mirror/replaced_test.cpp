@@ -218,8 +218,8 @@ TEST(a_part_that_was_restored_during_a_resync_is_compared_again)
         m.put(0, "new");
         m.put(7 * megabyte, "new");
         b.start();
-        const rpma_mirror_resync_options options =
-                with_progress([](void *, const rpma_mirror_progress *) { return 1; });
+        auto cancel = [](const rpma_mirror_progress &) { return 1; };
+        const rpma_mirror_resync_options options = with_progress(cancel);
         assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_CANCELED);
         assert_true(b.bytes(0, 3) == "new");
         restore_part(b, same_file);

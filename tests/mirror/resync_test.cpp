@@ -34,36 +34,26 @@ FIXTURE_TEST(open_set<two>, a_target_that_returns_is_resynchronized)
     assert_true(b.bytes(0, 6) == "second");
 }
 
-struct pausing {
-    int left = 0;
-    std::uint64_t done = 0;
-    std::uint64_t total = 0;
-};
-
-int pause_after(void *context, const rpma_mirror_progress *progress)
-{
-    auto *const p = static_cast<pausing *>(context);
-    p->done = progress->compared_bytes;
-    p->total = progress->total_bytes;
-    return --p->left == 0;
-}
-
 FIXTURE_TEST(open_set<two>, a_resync_is_paused_and_continued)
 {
     b.kill();
     m.put(0, "one");
     m.put(7 * megabyte, "two");
     b.start();
-    pausing p{1};
-    const rpma_mirror_resync_options options = with_progress(pause_after, &p);
+    bool pauses = true;
+    rpma_mirror_progress last{};
+    auto pause = [&](const rpma_mirror_progress &p) {
+        last = p;
+        return std::exchange(pauses, false) ? 1 : 0;
+    };
+    const rpma_mirror_resync_options options = with_progress(pause);
     assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_CANCELED);
-    assert_true(p.done == 3 * megabyte && p.total == length);
+    assert_true(last.compared_bytes == 3 * megabyte && last.total_bytes == length);
     assert_int_equal(m.state().in_sync, 3);
     // The offset is below the cursor. The target does not receive the data yet.
     m.put(100'000, "between");
-    p.left = 0;
     assert_ok(rpma_mirror_resync(m.get(), 2, &options));
-    assert_true(p.total < length);
+    assert_true(last.total_bytes < length);
     assert_true(b.bytes(0, 3) == "one" && b.bytes(7 * megabyte, 3) == "two");
     assert_true(b.bytes(100'000, 7) == "between");
     assert_int_equal(m.state().in_sync, 7);
@@ -121,26 +111,25 @@ FIXTURE_TEST(over_tcp<open_set<two>>, a_return_in_the_same_epoch_copies_only_cha
     expect(length);
 }
 
+// Interrupts after the first batch, when the next ones are in flight.
 struct interruption {
     const target &of;
     bool stopped;
     std::uint64_t done = 0;
     bool over = false;
-};
 
-// Interrupts after the first batch, when the next ones are in flight.
-int interrupt(void *context, const rpma_mirror_progress *progress)
-{
-    auto *const i = static_cast<interruption *>(context);
-    i->done = std::max<std::uint64_t>(i->done, progress->compared_bytes);
-    if (std::exchange(i->over, true))
+    int operator()(const rpma_mirror_progress &progress)
+    {
+        done = std::max<std::uint64_t>(done, progress.compared_bytes);
+        if (std::exchange(over, true))
+            return 0;
+        if (stopped)
+            of.stop();
+        else
+            kill(of.pid(), SIGKILL);
         return 0;
-    if (i->stopped)
-        i->of.stop();
-    else
-        kill(i->of.pid(), SIGKILL);
-    return 0;
-}
+    }
+};
 
 // One of two or three targets is lost while it is resynchronized or verified. The others continue, and it returns. The
 // set is longer than the part that is requested in advance.
@@ -183,7 +172,7 @@ void lose_a_target_in_the_middle(bool stopped)
         m.put(20 * megabyte, "two");
         lost.start();
         interruption i{lost, stopped};
-        const rpma_mirror_resync_options options = with_progress(interrupt, &i);
+        const rpma_mirror_resync_options options = with_progress(i);
         const int expected = stopped ? RPMA_MIRROR_E_TIMEOUT : RPMA_MIRROR_E_CONNECTION;
         assert_int_equal(rpma_mirror_resync(m.get(), count, &options), expected);
         assert_true(i.done < long_set);
@@ -215,7 +204,7 @@ FIXTURE_TEST(over_tcp<open_set<two>>, a_target_that_falls_silent_in_a_resync_del
     m.put(0, std::string(length, 'x')); // most of it is sent without a comparison
     b.start();
     interruption i{b, true};
-    const rpma_mirror_resync_options options = with_progress(interrupt, &i);
+    const rpma_mirror_resync_options options = with_progress(i);
     std::thread resyncing([&] { assert_int_equal(rpma_mirror_resync(m.get(), 2, &options), RPMA_MIRROR_E_TIMEOUT); });
     m.expect(RPMA_MIRROR_EVENT_RESYNC_STARTED);
     using clock = std::chrono::steady_clock;

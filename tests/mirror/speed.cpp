@@ -285,16 +285,15 @@ struct walk {
     clock_type::time_point begin;
     std::uint64_t compared_at_begin = 0;
     double rate = 0; // GB/s
-};
 
-int note_rate(void *context, const rpma_mirror_progress *progress)
-{
-    auto *const w = static_cast<walk *>(context);
-    if (w->compared_at_begin == 0)
-        *w = {clock_type::now(), progress->compared_bytes};
-    w->rate = static_cast<double>(progress->compared_bytes - w->compared_at_begin) / 1e9 / seconds_since(w->begin);
-    return 0;
-}
+    int operator()(const rpma_mirror_progress &progress)
+    {
+        if (compared_at_begin == 0)
+            *this = {clock_type::now(), progress.compared_bytes};
+        rate = static_cast<double>(progress.compared_bytes - compared_at_begin) / 1e9 / seconds_since(begin);
+        return 0;
+    }
+};
 
 // Resync of a target that was restarted while the set is open, measured from the first batch. Either all data or no
 // data differs.
@@ -313,7 +312,7 @@ rates measure_return()
             must(o.flush(0, big_set));
             set.targets[1].start();
             walk w;
-            const rpma_mirror_resync_options options = with_progress(note_rate, &w);
+            const rpma_mirror_resync_options options = with_progress(w);
             must(rpma_mirror_resync(o.get(), 2, &options));
             each.push_back(w.rate);
         }

@@ -289,6 +289,11 @@ struct recorded_events {
     std::mutex lock;
     std::vector<rpma_mirror_event> events;
 
+    void operator()(const rpma_mirror_event &event)
+    {
+        const std::lock_guard hold(lock);
+        events.push_back(event);
+    }
     bool has(rpma_mirror_event_type type)
     {
         const std::lock_guard hold(lock);
@@ -299,18 +304,11 @@ struct recorded_events {
     }
 };
 
-void on_event(void *context, const rpma_mirror_event *event)
-{
-    auto *const all = static_cast<recorded_events *>(context);
-    const std::lock_guard hold(all->lock);
-    all->events.push_back(*event);
-}
-
 FIXTURE_TEST(two_hosts<two>, each_action_reports_its_event)
 {
     const target c;
     recorded_events recorded;
-    assert_ok(rpma_mirror_cfg_set_event_function(here.get(), on_event, &recorded));
+    on_event(here.get(), recorded);
     const opened m(here.get());
     const auto expect_event = [&](rpma_mirror_event_type type, unsigned copy, rpma_mirror_error_kind kind) {
         const rpma_mirror_event e = m.expect(type);
