@@ -148,9 +148,7 @@ struct unsteady_source : two_hosts<one> {
     }
     unsteady_source()
     {
-        opened m(here.get());
-        m.put(0, "acknowledged");
-        m.close();
+        put_and_close(here.get(), "acknowledged");
         const rpma_mirror_resync_options options = with_progress(*this);
         assert_ok(rpma_mirror_cfg_set_resync_options(there.get(), &options));
     }
@@ -192,18 +190,12 @@ struct longer_first_target : two_hosts<two> {
         b.start();
         before_state = [this] { a.kill(); };
     }
-    std::uint64_t length_of(const opened &m) const
-    {
-        std::size_t bytes = 0;
-        assert_ok(rpma_mirror_get_length(m.get(), &bytes));
-        return bytes;
-    }
 };
 
 FIXTURE_TEST(longer_first_target, a_forced_opening_selects_another_source_of_another_length)
 {
     opened m(there.get(), RPMA_MIRROR_F_FORCE);
-    assert_int_equal(length_of(m), length);
+    assert_int_equal(m.length(), length);
     assert_int_equal(m.report().source, 2);
     m.put(0, "forced");
     m.close();
@@ -215,7 +207,7 @@ FIXTURE_TEST(longer_first_target, without_force_no_shorter_copy_is_the_source)
     assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_INCOMPLETE);
     a.start();
     opened m(there.get());
-    assert_int_equal(length_of(m), 2 * length);
+    assert_int_equal(m.length(), 2 * length);
     assert_true(std::string(m.address() + 2 * length - 8, 7) == "the end");
     m.close();
     assert_true(b.bytes(2 * length - 8, 7) == "the end");

@@ -109,11 +109,7 @@ TEST(a_growth_whose_answer_was_lost_is_complete_or_reverted)
         target a, b;
         const host h;
         const cfg_ptr cfg = h.create({&a, &b});
-        {
-            opened m(cfg.get());
-            m.put(0, "mine");
-            m.close();
-        }
+        put_and_close(cfg.get(), "mine");
         for (const target *const t : {&a, &b})
             t->list_part("16M");
         const faulty_port between(fault::cuts, lost, b);

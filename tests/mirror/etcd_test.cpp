@@ -337,11 +337,7 @@ FIXTURE_TEST(with_etcd<two_hosts<two>>, a_resynchronized_copy_is_a_source_for_th
 {
     assert_int_equal(map_code(here.get()), 0); // a clean record
     a.kill();
-    {
-        opened m(here.get(), RPMA_MIRROR_F_FORCE);
-        m.put(0, "acknowledged");
-        m.close();
-    }
+    put_and_close(here.get(), "acknowledged", RPMA_MIRROR_F_FORCE);
     a.start();
     in_process_that_dies([&] {
         ends_before_write = 2; // the first write stores the promise, the second one the first record

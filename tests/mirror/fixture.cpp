@@ -187,6 +187,14 @@ void opened::put(std::uint64_t offset, const std::string &text) const
     assert_ok(flush(offset, text.size()));
 }
 
+std::uint64_t opened::length() const
+{
+    std::size_t bytes = 0;
+    assert_ok(rpma_mirror_get_length(mirror_, &bytes));
+    assert_int_equal(state().length, bytes);
+    return bytes;
+}
+
 rpma_mirror_state opened::state() const
 {
     auto s = sized<rpma_mirror_state>();
@@ -206,6 +214,13 @@ rpma_mirror_recovery_report opened::report() const
     auto r = sized<rpma_mirror_recovery_report>();
     assert_ok(rpma_mirror_get_recovery_report(mirror_, &r));
     return r;
+}
+
+void put_and_close(const rpma_mirror_cfg *cfg, const std::string &text, unsigned flags, std::uint64_t offset)
+{
+    opened m(cfg, flags);
+    m.put(offset, text);
+    m.close();
 }
 
 rpma_mirror_event opened::expect(rpma_mirror_event_type type) const

@@ -102,6 +102,7 @@ public:
     int flush(std::uint64_t offset, std::uint64_t bytes, unsigned flags = 0, unsigned lane = 0) const;
     // Stores and flushes. Fails if the flush fails.
     void put(std::uint64_t offset, const std::string &text) const;
+    std::uint64_t length() const;
     rpma_mirror_state state() const;
     rpma_mirror_statistics statistics() const;
     rpma_mirror_recovery_report report() const;
@@ -112,6 +113,9 @@ private:
     rpma_mirror *mirror_ = nullptr;
     char *address_ = nullptr;
 };
+
+// Opens the set, stores and flushes the text, and closes the set.
+void put_and_close(const rpma_mirror_cfg *cfg, const std::string &text, unsigned flags = 0, std::uint64_t offset = 0);
 
 // Returns whether TCP carries all data. Otherwise, on one host, the writer accesses the memory of a stopped target.
 bool uses_tcp();

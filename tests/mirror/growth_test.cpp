@@ -51,18 +51,10 @@ struct growable : set_of<Targets> {
 template<class Targets>
 using open_growable = open_set<Targets, growable>;
 
-std::uint64_t length_of(const opened &m)
-{
-    std::size_t found = 0;
-    assert_ok(rpma_mirror_get_length(m.get(), &found));
-    assert_int_equal(m.state().length, found);
-    return found;
-}
-
 // Checks that each copy is equal to the memory of the program.
 void check_equal(const opened &m, const host &h, const targets_of_set &targets)
 {
-    const std::uint64_t bytes = length_of(m);
+    const std::uint64_t bytes = m.length();
     const std::string ours(m.address(), bytes);
     assert_true(h.bytes(0, bytes) == ours);
     for (const target *const t : targets)
@@ -73,12 +65,12 @@ void check_equal(const opened &m, const host &h, const targets_of_set &targets)
 void close_and_check(opened &m, const rpma_mirror_cfg *cfg, const host &h, const targets_of_set &targets)
 {
     check_equal(m, h, targets);
-    const std::string content(m.address(), length_of(m));
+    const std::string content(m.address(), m.length());
     rpma_mirror *ended = m.release();
     assert_ok(rpma_mirror_unmap_flushed(&ended));
     opened again(cfg);
     assert_int_equal(again.report().compared_bytes, 0);
-    assert_int_equal(length_of(again), content.size());
+    assert_int_equal(again.length(), content.size());
     assert_true(std::memcmp(again.address(), content.data(), content.size()) == 0);
     check_equal(again, h, targets);
     again.close();
@@ -88,7 +80,7 @@ void close_and_check(opened &m, const rpma_mirror_cfg *cfg, const host &h, const
 class flushing_threads
 {
 public:
-    explicit flushing_threads(const opened &m) : used(length_of(m)), mirror_(m)
+    explicit flushing_threads(const opened &m) : used(m.length()), mirror_(m)
     {
         for (unsigned lane = 0; lane < writers; ++lane)
             threads_.emplace_back([this, lane] { flush_all_the_time(lane); });
@@ -161,9 +153,9 @@ FIXTURE_TEST(open_growable<two>, flushes_continue_while_the_set_grows)
         flushing_threads threads(m);
         for (std::uint64_t next = length + 4096; next <= max_length; next += 2 * megabyte) {
             threads.wait_for_flushes();
-            const std::uint64_t before = length_of(m);
+            const std::uint64_t before = m.length();
             assert_ok(rpma_mirror_grow(m.get(), next));
-            assert_int_equal(length_of(m), next);
+            assert_int_equal(m.length(), next);
             for (const std::string &bytes :
                     {std::string(address + before, next - before), h.bytes(before, next - before),
                             a.bytes(before, next - before), b.bytes(before, next - before)})
@@ -192,7 +184,7 @@ FIXTURE_TEST(open_growable<one>, limits_are_checked)
     assert_rejected(
             rpma_mirror_grow(m.get(), 2 * length), RPMA_MIRROR_E_REJECTED, "the length of the set is unchanged");
     assert_int_equal(m.flush(length, 1), RPMA_MIRROR_E_INVAL);
-    assert_int_equal(length_of(m), length);
+    assert_int_equal(m.length(), length);
     m.put(length - 4, "then");
     close_and_check(m, cfg.get(), h, {&a});
     assert_int_equal(rpma_mirror_cfg_set_max_length(cfg.get(), 4095), RPMA_MIRROR_E_INVAL);
@@ -208,7 +200,7 @@ FIXTURE_TEST(open_growable<one>, the_limit_of_locked_memory_is_checked)
     max_registered = 2 * length;
     assert_rejected(
             rpma_mirror_grow(m.get(), 2 * length + 4096), RPMA_MIRROR_E_SYSTEM, "(raise the limit of locked memory");
-    assert_int_equal(length_of(m), length);
+    assert_int_equal(m.length(), length);
     m.put(length - 4, "text");
     assert_ok(rpma_mirror_grow(m.get(), 2 * length));
     max_registered = SIZE_MAX;
@@ -245,7 +237,7 @@ TEST(a_copy_of_anonymous_memory_grows)
     assert_string_equal(a.bytes(length - 2, 4).c_str(), "text");
     m.close();
     const opened again(cfg.get());
-    assert_int_equal(length_of(again), 2 * length);
+    assert_int_equal(again.length(), 2 * length);
     assert_memory_equal(again.address() + length - 2, "text", 4);
 }
 
@@ -276,11 +268,7 @@ FIXTURE_TEST(open_growable<two>, a_copy_that_was_evicted_grows_later)
 FIXTURE_TEST(growable<one>, a_file_that_is_replaced_before_and_after_the_growth_is_no_source)
 {
     const std::string home = h.where.path + "/home", backup = home + ".backup";
-    {
-        opened m(cfg.get());
-        m.put(0, "old");
-        m.close();
-    }
+    put_and_close(cfg.get(), "old");
     fs::copy_file(home, backup);
     fs::rename(backup, home);
     use_and_die(cfg.get(), [&](const opened &m) {
@@ -322,7 +310,7 @@ TEST(a_file_on_a_new_disk_survives_an_opening_that_fails)
     const cfg_ptr again = first.cfg({&a}, growing);
     assert_int_equal(inspected(again.get())->length, 2 * length);
     const opened m(again.get());
-    assert_int_equal(length_of(m), 2 * length);
+    assert_int_equal(m.length(), 2 * length);
     assert_memory_equal(m.address(), "new", 3);
 }
 
@@ -390,7 +378,7 @@ void grow_until_killed(const rpma_mirror_cfg *cfg, growth_facts &facts)
 // Checks that each completed growth has survived, with the word that was flushed at its end.
 void check_lengths(const opened &m, const growth_facts &facts)
 {
-    const std::uint64_t found = length_of(m);
+    const std::uint64_t found = m.length();
     assert_true(found >= facts.length && found <= facts.length + 65536);
     for (std::uint64_t end = length + 65536; end <= facts.length; end += 65536) {
         std::uint64_t word = 0;
@@ -430,7 +418,7 @@ void kill_one(std::uint64_t seed, growth_facts &facts)
     opened m(elsewhere ? there.get() : here.get());
     check_all(m, facts);
     check_lengths(m, facts);
-    const std::uint64_t found = length_of(m);
+    const std::uint64_t found = m.length();
     assert_ok(rpma_mirror_grow(m.get(), found + 4096));
     m.put(found + 4090, "newest");
     close_and_check(m, elsewhere ? there.get() : here.get(), next, {&a, &b});
@@ -459,13 +447,13 @@ FIXTURE_TEST(open_growable<two>, a_target_fails_at_any_moment, growing + "timeou
             usleep(static_cast<useconds_t>(pause));
             kill(b.pid(), stops ? SIGSTOP : SIGKILL);
         });
-        const std::uint64_t before = length_of(m), next = before + 4096;
+        const std::uint64_t before = m.length(), next = before + 4096;
         const int code = rpma_mirror_grow(m.get(), next);
         fault.join();
         assert_true(code == 0 || code == RPMA_MIRROR_E_TIMEOUT || code == RPMA_MIRROR_E_CONNECTION);
-        assert_int_equal(length_of(m), code == 0 ? next : before);
-        assert_int_equal(fs::file_size(h.where.path + "/home"), length_of(m));
-        threads.used = length_of(m);
+        assert_int_equal(m.length(), code == 0 ? next : before);
+        assert_int_equal(fs::file_size(h.where.path + "/home"), m.length());
+        threads.used = m.length();
         threads.wait_for_flushes();
         assert_int_equal(threads.code, 0);
         if (stops)

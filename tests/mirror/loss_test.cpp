@@ -170,11 +170,7 @@ FIXTURE_TEST(two_hosts<two>, a_forced_opening_remains_the_newest_if_the_clock_wa
     assert_int_equal(map_code(here.get()), 0);
     a.kill();
     b.start();
-    {
-        opened forced(there.get(), RPMA_MIRROR_F_FORCE);
-        forced.put(0, "without a");
-        forced.close();
-    }
+    put_and_close(there.get(), "without a", RPMA_MIRROR_F_FORCE);
     a.start();
     const opened back(there.get());
     assert_true(std::string(back.address(), 9) == "without a" && a.bytes(0, 9) == "without a");

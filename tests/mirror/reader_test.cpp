@@ -380,11 +380,7 @@ TEST(stopped_readers_delay_no_other_process)
 
 FIXTURE_TEST(two_hosts<one>, a_reader_follows_a_set_that_grows, "max-length 16M\n", "")
 {
-    {
-        opened m(here.get());
-        m.put(length - 4, "last");
-        m.close();
-    }
+    put_and_close(here.get(), "last", 0, length - 4);
     const reader r(there.get());
     const rpma_mirror_image old = r.image();
     a.list_part("16M");

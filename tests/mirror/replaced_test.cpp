@@ -182,9 +182,7 @@ TEST(parts_that_were_restored_are_compared)
 FIXTURE_TEST(two_hosts<two>, parts_that_were_restored_are_no_source)
 {
     for (const char *const text : {"old", "new"}) {
-        opened m(here.get());
-        m.put(0, text);
-        m.close();
+        put_and_close(here.get(), text);
         if (*text == 'o')
             for (const target *const t : {&a, &b})
                 back_up_part(*t);

@@ -99,13 +99,7 @@ void check_message(const target &good, const faulty_target &bad)
 class faulty_set
 {
 public:
-    faulty_set()
-    {
-        const cfg_ptr cfg = here_.create({&good, &bad.daemon}, times);
-        opened m(cfg.get());
-        m.put(0, "before");
-        m.close();
-    }
+    faulty_set() { put_and_close(here_.create({&good, &bad.daemon}, times).get(), "before"); }
 
     // Evicts the second target from the set.
     void evict()
@@ -131,13 +125,6 @@ private:
     const host here_, there_{5};
 };
 
-void open_and_write(const rpma_mirror_cfg *cfg, unsigned flags)
-{
-    opened m(cfg, flags);
-    m.put(0, "opened");
-    m.close();
-}
-
 void it_is_not_in_sync(const row &r)
 {
     faulty_set s;
@@ -145,12 +132,12 @@ void it_is_not_in_sync(const row &r)
     s.bad.begin(r);
     const cfg_ptr here = s.here(), there = s.there();
     assert_int_equal(inspected(here.get())->in_sync, 3);
-    open_and_write(here.get(), 0);
-    open_and_write(here.get(), RPMA_MIRROR_F_FORCE);
+    put_and_close(here.get(), "opened");
+    put_and_close(here.get(), "opened", RPMA_MIRROR_F_FORCE);
     assert_ok(rpma_mirror_recover(here.get(), 0, nullptr));
     assert_ok(rpma_mirror_fence(here.get(), 0, nullptr));
     assert_ok(rpma_mirror_fence(there.get(), RPMA_MIRROR_F_FORCE, nullptr));
-    open_and_write(there.get(), 0);
+    put_and_close(there.get(), "opened");
     assert_ok(rpma_mirror_recover(here.get(), RPMA_MIRROR_F_FORCE, nullptr));
     opened m(here.get());
     assert_true(rpma_mirror_resync(m.get(), 2, nullptr) != 0);
@@ -166,8 +153,8 @@ TEST(a_target_that_left_delays_nothing)
 
 // Methods to continue without the target; each uses force.
 constexpr void (*ways[])(const faulty_set &) = {
-        [](const faulty_set &s) { open_and_write(s.here().get(), RPMA_MIRROR_F_FORCE); },
-        [](const faulty_set &s) { open_and_write(s.there().get(), RPMA_MIRROR_F_FORCE); },
+        [](const faulty_set &s) { put_and_close(s.here().get(), "opened", RPMA_MIRROR_F_FORCE); },
+        [](const faulty_set &s) { put_and_close(s.there().get(), "opened", RPMA_MIRROR_F_FORCE); },
         [](const faulty_set &s) { assert_ok(rpma_mirror_fence(s.there().get(), RPMA_MIRROR_F_FORCE, nullptr)); },
         [](const faulty_set &s) {
             opened m(s.here().get(), RPMA_MIRROR_F_FORCE);
@@ -207,7 +194,7 @@ void it_gets_stuck_and_is_in_sync(const row &r)
     const int code = map_code(here.get());
     assert_true(code == RPMA_MIRROR_E_INCOMPLETE || code == RPMA_MIRROR_E_INTERRUPTED);
     check_message(s.good, s.bad);
-    open_and_write(r.answers % 2 == 0 ? here.get() : there.get(), RPMA_MIRROR_F_FORCE);
+    put_and_close(r.answers % 2 == 0 ? here.get() : there.get(), "opened", RPMA_MIRROR_F_FORCE);
 }
 
 TEST(a_target_in_sync_gets_stuck_at_each_step)
@@ -247,7 +234,7 @@ FIXTURE_TEST(set_of<two>, an_end_loses_a_silent_target, times)
     assert_true(a.bytes(megabyte, 6) == "stored");
     const auto seen = inspected(h.cfg({&a}).get());
     assert_true(seen->in_sync == 3 && seen->clean == 1);
-    open_and_write(cfg.get(), 0);
+    put_and_close(cfg.get(), "opened");
 }
 
 // A watchdog promotes another machine repeatedly. The failed promotions do not affect the writer.
