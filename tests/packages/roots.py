@@ -68,10 +68,10 @@ def machine(suite: str) -> Recipe:
                                               "procps", "systemd-sysv"])
 
 
-def packages_in(directory: pathlib.Path) -> list[pathlib.Path]:
-    packages = sorted(directory.absolute().glob("*.deb"))
+def packages_in(directory: pathlib.Path, pattern: str) -> list[pathlib.Path]:
+    packages = sorted(directory.absolute().glob(pattern))
     if not packages:
-        raise CannotRun(f"no package found in {directory} (run `build` first)")
+        raise CannotRun(f"no package {pattern} found in {directory} (run `build` first)")
     return packages
 
 
