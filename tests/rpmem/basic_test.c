@@ -27,7 +27,6 @@ static void write_set(const char *name, const char *options, int parts, const ch
 static RPMEMpool *open_with(const char *set, size_t size, struct rpmem_pool_attr *attributes)
 {
     unsigned lanes = 1000;
-    errno = 0;
     RPMEMpool *const pool = rpmem_open("host", set, pool_memory, size, &lanes, attributes);
     if (pool != NULL)
         assert_int_equal(lanes, LANES);
@@ -37,17 +36,10 @@ static RPMEMpool *open_with(const char *set, size_t size, struct rpmem_pool_attr
 static RPMEMpool *create_with(const char *set, const struct rpmem_pool_attr *attributes)
 {
     unsigned lanes = 1000;
-    errno = 0;
     RPMEMpool *const pool = rpmem_create("host", set, pool_memory, POOL_SIZE, &lanes, attributes);
     if (pool != NULL)
         assert_int_equal(lanes, LANES);
     return pool;
-}
-
-static void refused(RPMEMpool *pool, int error)
-{
-    assert_null(pool);
-    assert_int_equal(errno, error);
 }
 
 TEST(sets_of_every_kind_hold_a_pool)
@@ -68,7 +60,7 @@ TEST(sets_of_every_kind_hold_a_pool)
         const size_t from = sets[i].attributes == NULL ? 0 : HEADER_SIZE;
         memset(pool_memory, (int)i + 1, POOL_SIZE);
         assert_int_equal(rpmem_persist(pool, from, POOL_SIZE - from, 3, 0), 0);
-        refused(open_with(sets[i].name, POOL_SIZE, NULL), EBUSY);
+        assert_refused(open_with(sets[i].name, POOL_SIZE, NULL), EBUSY);
         assert_int_equal(rpmem_close(pool), 0);
         /* A size smaller than that of the set is accepted. */
         struct rpmem_pool_attr got;
@@ -82,7 +74,7 @@ TEST(sets_of_every_kind_hold_a_pool)
         if (sets[i].attributes == NULL)
             assert_int_equal(rpmem_close(must(create_with(sets[i].name, NULL))), 0);
         else
-            refused(create_with(sets[i].name, sets[i].attributes), EEXIST);
+            assert_refused(create_with(sets[i].name, sets[i].attributes), EEXIST);
         assert_int_equal(rpmem_remove("host", sets[i].name, RPMEM_REMOVE_POOL_SET), 0);
         assert_int_equal(access(in_directory(sets[i].name), F_OK), -1);
     }
@@ -102,8 +94,8 @@ TEST(files_without_permission_are_rejected)
     } cases[] = {{"mine.set", 0}, {"mine.set", 0606}, {"mine.part0", 0}, {"mine.part0", 0400}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         assert_int_equal(chmod(in_directory(cases[i].file), cases[i].mode), 0);
-        refused(create_with("mine.set", &some_attributes), EACCES);
-        refused(open_with("mine.set", POOL_SIZE, NULL), EACCES);
+        assert_refused(create_with("mine.set", &some_attributes), EACCES);
+        assert_refused(open_with("mine.set", POOL_SIZE, NULL), EACCES);
         assert_int_equal(chmod(in_directory(cases[i].file), 0600), 0);
     }
     assert_int_equal(rpmem_close(must(open_with("mine.set", POOL_SIZE, NULL))), 0);
@@ -111,7 +103,7 @@ TEST(files_without_permission_are_rejected)
     /* A directory in which no part can be created. */
     assert_int_equal(mkdir(in_directory("closed"), 0500), 0);
     write_set("closed.set", "", 1, "closed/part");
-    refused(create_with("closed.set", &some_attributes), EACCES);
+    assert_refused(create_with("closed.set", &some_attributes), EACCES);
     assert_int_equal(rmdir(in_directory("closed")), 0);
 }
 

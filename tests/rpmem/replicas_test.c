@@ -164,15 +164,12 @@ DEFINE_TEST(what_is_no_list_is_refused, NULL, forget)
     unsigned lanes = 1;
     for (size_t i = 0; i < 5; ++i) {
         static const char *const bad[] = {"a,", ",a", "a,,b", "a,b,a", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p"};
-        errno = 0;
-        assert_null(rpmem_open(bad[i], "pool.set", pool_memory, POOL_SIZE, &lanes, NULL));
-        assert_int_equal(errno, EINVAL);
+        assert_refused(rpmem_open(bad[i], "pool.set", pool_memory, POOL_SIZE, &lanes, NULL), EINVAL);
         assert_fails(rpmem_remove(bad[i], "pool.set", 0), EINVAL);
     }
     /* If a pool could be created on only one target, no file remains. */
     unlink(path_of("b", "pool.set"));
-    assert_null(rpmem_create(both, "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes));
-    assert_int_equal(errno, ENOENT);
+    assert_refused(rpmem_create(both, "pool.set", pool_memory, POOL_SIZE, &lanes, &some_attributes), ENOENT);
     assert_int_equal(access(path_of("a", "part"), F_OK), -1);
     assert_int_equal(write_sets(state), 0);
 }

@@ -36,6 +36,15 @@
         assert_int_equal(errno, (error));                                                                              \
     } while (0)
 
+/* Expects that the call returns no pool, this errno value and a message. */
+#define assert_refused(call, error)                                                                                    \
+    do {                                                                                                               \
+        errno = 0;                                                                                                     \
+        assert_null(call);                                                                                             \
+        assert_int_equal(errno, (error));                                                                              \
+        assert_true(rpmem_errormsg()[0] != '\0');                                                                      \
+    } while (0)
+
 static char *pool_memory;
 static const struct rpmem_pool_attr some_attributes = {.signature = "RPMEMTS", .major = 1};
 
@@ -70,14 +79,7 @@ static inline RPMEMpool *create_pool(const char *set, const struct rpmem_pool_at
 static inline RPMEMpool *try_to_open(void)
 {
     unsigned lanes = 1;
-    errno = 0;
     return rpmem_open("host", "pool.set", pool_memory, POOL_SIZE, &lanes, NULL);
-}
-
-static inline void expect_open_error(int error)
-{
-    assert_null(try_to_open());
-    assert_int_equal(errno, error);
 }
 
 /* Returns the path of a file of the test, which the thread can use until its fourth next call. */
@@ -102,6 +104,17 @@ static inline FILE *open_file(const char *name)
     FILE *const file = fopen(in_directory(name), "rb");
     assert_non_null(file);
     return file;
+}
+
+/* Returns whether a line of the file contains the text. */
+static inline bool contains(const char *name, const char *text)
+{
+    char line[2048] = "";
+    FILE *const file = open_file(name);
+    while (strstr(line, text) == NULL && fgets(line, sizeof(line), file) != NULL)
+        ;
+    fclose(file);
+    return strstr(line, text) != NULL;
 }
 
 /* Reads from the file of a part. */
