@@ -15,6 +15,17 @@ constexpr std::uint64_t size_of_two = 16 * mib - 4096;
 const std::string plain = "PMEMPOOLSET\n16M @p0\n";
 const std::string two = "PMEMPOOLSET\n8M @p0\n8M @p1\n";
 
+// Return the errno value of the failure, whose text must contain the part.
+int create(const scratch &in, const std::string &set, std::uint64_t size,
+        const pool_attributes &attributes = original_attributes(), const std::string &part_of_text = "")
+{
+    return error_of([&] { pool::create(in.settings, set, size, attributes); }, part_of_text);
+}
+int open(const scratch &in, const std::string &set, const std::string &part_of_text = "", std::uint64_t size = 8 * mib)
+{
+    return error_of([&] { pool::open(in.settings, set, size); }, part_of_text);
+}
+
 // A directory with a set of two parts.
 struct with_set {
     with_set() { place.write("a.set", two); }
@@ -96,9 +107,7 @@ DEFINE_TEST(a_pool_without_headers_is_all_data, nullptr, nullptr)
 {
     const scratch place;
     place.write("a.set", two + "OPTION NOHDRS\n");
-    assert_int_equal(
-            error_of([&] { pool::create(place.settings, "a.set", 16 * mib, original_attributes()); }, "NOHDRS"),
-            EINVAL);
+    assert_int_equal(create(place, "a.set", 16 * mib, original_attributes(), "NOHDRS"), EINVAL);
     assert_false(place.has("p0"));
     {
         pool p = pool::create(place.settings, "a.set", 16 * mib, {});
@@ -119,25 +128,21 @@ FIXTURE_TEST(with_set, wrong_requests_leave_nothing_behind)
     place.write("half.set", "PMEMPOOLSET\n8M @p0\n8M /nonexistent/p1\n");
     place.write("same.set", "PMEMPOOLSET\n8M @p0\n8M @p0\n");
     place.write("text", "hello\n");
-    const auto create = [&](const char *set, std::uint64_t size, const pool_attributes &attributes) {
-        return error_of([&] { pool::create(place.settings, set, size, attributes); });
-    };
-    assert_int_equal(create("a.set", size_of_two + 4096, original_attributes()), EFBIG);
-    assert_int_equal(create("a.set", 4096, original_attributes()), EINVAL);
-    assert_int_equal(create("a.set", 8192 + 1, original_attributes()), EINVAL);
-    assert_int_equal(create("a.set", UINT64_MAX - 4095, original_attributes()), EFBIG);
-    assert_int_equal(create("a.set", 8 * mib, {}), EINVAL);
-    assert_int_equal(create("a.set", 8 * mib, original_attributes(true)), EINVAL);
-    assert_int_equal(create("single.set", 8 * mib, original_attributes()), EINVAL);
-    assert_int_equal(create("half.set", 8 * mib, original_attributes()), ENOENT);
-    assert_int_equal(create("same.set", 8 * mib, original_attributes()), EBUSY);
-    assert_int_equal(create("none.set", 8 * mib, original_attributes()), ENOENT);
-    assert_int_equal(
-            error_of([&] { pool::create(place.settings, "text", 8 * mib, {}); }, "set 'text': line 1: "), EINVAL);
+    assert_int_equal(create(place, "a.set", size_of_two + 4096, original_attributes()), EFBIG);
+    assert_int_equal(create(place, "a.set", 4096, original_attributes()), EINVAL);
+    assert_int_equal(create(place, "a.set", 8192 + 1, original_attributes()), EINVAL);
+    assert_int_equal(create(place, "a.set", UINT64_MAX - 4095, original_attributes()), EFBIG);
+    assert_int_equal(create(place, "a.set", 8 * mib, {}), EINVAL);
+    assert_int_equal(create(place, "a.set", 8 * mib, original_attributes(true)), EINVAL);
+    assert_int_equal(create(place, "single.set", 8 * mib, original_attributes()), EINVAL);
+    assert_int_equal(create(place, "half.set", 8 * mib, original_attributes()), ENOENT);
+    assert_int_equal(create(place, "same.set", 8 * mib, original_attributes()), EBUSY);
+    assert_int_equal(create(place, "none.set", 8 * mib, original_attributes()), ENOENT);
+    assert_int_equal(create(place, "text", 8 * mib, {}, "set 'text': line 1: "), EINVAL);
     scratch small;
     small.write("a.set", two);
     small.settings.limits.bytes = mib;
-    assert_int_equal(error_of([&] { pool::create(small.settings, "a.set", 2 * mib, original_attributes()); }), EFBIG);
+    assert_int_equal(create(small, "a.set", 2 * mib), EFBIG);
     for (const char *const name : {"p0", "p1"}) {
         assert_false(place.has(name));
         assert_false(small.has(name));
@@ -149,26 +154,25 @@ FIXTURE_TEST(with_set, existing_files_are_not_overwritten)
     { // An existing part remains, with its content, if the other part cannot be used.
         place.resize("p0", 8 * mib);
         place.resize("p1", 3 * mib);
-        assert_int_equal(
-                error_of([&] { pool::create(place.settings, "a.set", 8 * mib, original_attributes()); }), EINVAL);
+        assert_int_equal(create(place, "a.set", 8 * mib), EINVAL);
         assert_true(place.has("p0") && place.has("p1"));
         place.resize("p1", 8 * mib);
     }
     pool::create(place.settings, "a.set", 8 * mib, original_attributes());
     const header_page before = place.first_page("p0");
-    assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", 8 * mib, original_attributes()); }), EEXIST);
+    assert_int_equal(create(place, "a.set", 8 * mib), EEXIST);
     assert_true(place.first_page("p0") == before);
 
     place.write_at_start("p0", header_page{});
-    assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", 8 * mib, original_attributes()); }), EEXIST);
+    assert_int_equal(create(place, "a.set", 8 * mib), EEXIST);
 }
 
 FIXTURE_TEST(with_set, a_part_is_used_by_one_only)
 {
     place.write("b.set", "PMEMPOOLSET\n8M @q0\n8M @p1\n");
     const pool first = pool::create(place.settings, "a.set", 8 * mib, original_attributes());
-    assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }), EBUSY);
-    assert_int_equal(error_of([&] { pool::create(place.settings, "b.set", 8 * mib, original_attributes()); }), EBUSY);
+    assert_int_equal(open(place, "a.set"), EBUSY);
+    assert_int_equal(create(place, "b.set", 8 * mib), EBUSY);
     assert_false(place.has("q0"));
     assert_int_equal(error_of([&] { remove_pool(place.settings, "b.set"); }), ENOENT);
     assert_int_equal(error_of([&] { remove_pool(place.settings, "a.set"); }), EBUSY);
@@ -182,39 +186,30 @@ FIXTURE_TEST(with_set, damaged_and_mixed_headers_are_refused)
     place.write("three.set", two + "2M @p2\n");
     pool::create(place.settings, "a.set", 8 * mib, original_attributes());
     const header_page first = place.first_page("p0"), second = place.first_page("p1");
-    const auto open = [&](const char *set, const std::string &text) {
-        return error_of([&] { pool::open(place.settings, set, 8 * mib); }, text);
-    };
-    assert_int_equal(open("single.set", "SINGLEHDR"), EINVAL);
-    assert_int_equal(open("three.set", ""), ENOENT);
-    assert_int_equal(open("swapped.set", ""), 0); // each of the two parts is the neighbor of the other
+    assert_int_equal(open(place, "single.set", "SINGLEHDR"), EINVAL);
+    assert_int_equal(open(place, "three.set"), ENOENT);
+    assert_int_equal(open(place, "swapped.set"), 0); // each of the two parts is the neighbor of the other
 
-    const auto change = [&](const std::function<void(pool_header &)> &f) {
+    const auto check_change = [&](const std::string &text, const std::function<void(pool_header &)> &f) {
         pool_header header = decode(second);
         f(header);
         place.write_at_start("p1", encode(header));
+        assert_int_equal(open(place, "a.set", text), EINVAL);
     };
-    change([](pool_header &h) { h.signature[0] ^= 1; });
-    assert_int_equal(open("a.set", "signature"), EINVAL);
-    change([](pool_header &h) { h.major ^= 1; });
-    assert_int_equal(open("a.set", "major"), EINVAL);
-    change([](pool_header &h) { h.compat_features ^= 1; });
-    assert_int_equal(open("a.set", "feature"), EINVAL);
-    change([](pool_header &h) { h.poolset_uuid[0] ^= 1; });
-    assert_int_equal(open("a.set", "set's uuid"), EINVAL);
-    change([](pool_header &h) { h.next_replica_uuid[0] ^= 1; });
-    assert_int_equal(open("a.set", "next replica"), EINVAL);
-    change([](pool_header &h) { h.arch_flags[0] ^= 1; });
-    assert_int_equal(open("a.set", "architecture"), EINVAL);
-    change([](pool_header &h) { h.part_uuid[0] ^= 1; });
-    assert_int_equal(open("a.set", "UUID chain"), EINVAL);
+    check_change("signature", [](pool_header &h) { h.signature[0] ^= 1; });
+    check_change("major", [](pool_header &h) { h.major ^= 1; });
+    check_change("feature", [](pool_header &h) { h.compat_features ^= 1; });
+    check_change("set's uuid", [](pool_header &h) { h.poolset_uuid[0] ^= 1; });
+    check_change("next replica", [](pool_header &h) { h.next_replica_uuid[0] ^= 1; });
+    check_change("architecture", [](pool_header &h) { h.arch_flags[0] ^= 1; });
+    check_change("UUID chain", [](pool_header &h) { h.part_uuid[0] ^= 1; });
     place.write_at_start("p1", header_page{});
-    assert_int_equal(open("a.set", "pool header missing"), EINVAL);
+    assert_int_equal(open(place, "a.set", "pool header missing"), EINVAL);
     place.write_at_start("p1", second);
     header_page damaged = first;
     damaged[100] ^= 1;
     place.write_at_start("p0", damaged);
-    assert_int_equal(open("a.set", "checksum"), EIO);
+    assert_int_equal(open(place, "a.set", "checksum"), EIO);
 }
 
 DEFINE_TEST(a_pool_that_lost_power_in_use_is_refused, nullptr, nullptr)
@@ -232,10 +227,10 @@ DEFINE_TEST(a_pool_that_lost_power_in_use_is_refused, nullptr, nullptr)
         page[4084 + i] = static_cast<unsigned char>(high >> (8 * i));
     }
     place.write_at_start("p0", page);
-    assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }, "lost power"), EINVAL);
+    assert_int_equal(open(place, "a.set", "lost power"), EINVAL);
     page[4040] = 0;
     place.write_at_start("p0", page);
-    assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }), 0);
+    assert_int_equal(open(place, "a.set"), 0);
 }
 
 FIXTURE_TEST(with_set, attributes_are_replaced_in_every_header)
@@ -265,8 +260,8 @@ DEFINE_TEST(only_files_and_dax_devices_are_parts, nullptr, nullptr)
         for (const char *const size : {"8M ", "AUTO "}) {
             place.write("a.set", "PMEMPOOLSET\nOPTION NOHDRS\n" + std::string(size) + path + "\n");
             const std::string text = "part " + path + ": neither a regular file nor a DAX device";
-            assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", 8 * mib, {}); }, text), EINVAL);
-            assert_int_equal(error_of([&] { pool::open(place.settings, "a.set", 8 * mib); }, text), EINVAL);
+            assert_int_equal(create(place, "a.set", 8 * mib, {}, text), EINVAL);
+            assert_int_equal(open(place, "a.set", text), EINVAL);
         }
     }
 }
@@ -288,28 +283,25 @@ DEFINE_TEST(modes_links_and_places_are_checked, nullptr, nullptr)
     assert_int_equal(stat((place.path + "/m0").c_str(), &facts), 0);
     assert_int_equal(facts.st_mode & 0777, 0640);
 
-    const auto open = [&](const std::string &name, const std::string &text) {
-        return error_of([&] { pool::open(place.settings, name, 8 * mib); }, text);
-    };
     place.write("everybody.set", two, 0666);
-    assert_int_equal(open("everybody.set", "writable by all users"), EACCES);
-    assert_int_equal(open(place.path + "/sub/a.set", "absolute"), EBADF);
-    assert_int_equal(open("../" + place.path.substr(place.path.rfind('/') + 1) + "/sub/a.set", "'..'"), EBADF);
-    assert_int_equal(open("sub/..", "'..'"), EBADF);
-    assert_int_equal(open("", "empty"), EBADF);
-    assert_int_equal(open(std::string(256, 'a'), "255"), EBADF);
-    assert_int_equal(open("sub\n/a.set", "control"), EBADF);
-    assert_int_equal(open("sub", "not a regular file"), EINVAL);
+    assert_int_equal(open(place, "everybody.set", "writable by all users"), EACCES);
+    assert_int_equal(open(place, place.path + "/sub/a.set", "absolute"), EBADF);
+    assert_int_equal(open(place, "../" + place.path.substr(place.path.rfind('/') + 1) + "/sub/a.set", "'..'"), EBADF);
+    assert_int_equal(open(place, "sub/..", "'..'"), EBADF);
+    assert_int_equal(open(place, "", "empty"), EBADF);
+    assert_int_equal(open(place, std::string(256, 'a'), "255"), EBADF);
+    assert_int_equal(open(place, "sub\n/a.set", "control"), EBADF);
+    assert_int_equal(open(place, "sub", "not a regular file"), EINVAL);
     const scratch elsewhere;
     elsewhere.write("out.set", two);
     std::filesystem::create_symlink(elsewhere.path + "/out.set", place.path + "/link.set");
-    assert_int_equal(open("link.set", "outside"), EACCES);
+    assert_int_equal(open(place, "link.set", "outside"), EACCES);
 
     std::filesystem::create_symlink(place.path + "/m0", place.path + "/l0");
     place.write("l.set", "PMEMPOOLSET\n8M @l0\n");
-    assert_int_equal(open("l.set", "symbolic link"), EACCES);
+    assert_int_equal(open(place, "l.set", "symbolic link"), EACCES);
     place.settings.follow_symlinks = true;
-    assert_int_equal(open("l.set", ""), 0);
+    assert_int_equal(open(place, "l.set"), 0);
 }
 
 DEFINE_TEST(directories_are_opened_and_not_created, nullptr, nullptr)
@@ -320,21 +312,19 @@ DEFINE_TEST(directories_are_opened_and_not_created, nullptr, nullptr)
     place.write("mixed.set", "PMEMPOOLSET\n1G @one\n8M @p\nOPTION SINGLEHDR\n");
     place.write("one/README", "");
     place.write("two/README", "");
-    const auto open = [&](const char *set) { return error_of([&] { pool::open(place.settings, set, 16 * mib); }); };
-    assert_int_equal(
-            error_of([&] { pool::create(place.settings, "d.set", 8 * mib, original_attributes(true)); }), ENOTSUP);
-    assert_int_equal(open("d.set"), ENOENT);
-    assert_int_equal(open("n.set"), EINVAL);
-    assert_int_equal(open("mixed.set"), EINVAL);
+    assert_int_equal(create(place, "d.set", 8 * mib, original_attributes(true)), ENOTSUP);
+    assert_int_equal(open(place, "d.set", "", 16 * mib), ENOENT);
+    assert_int_equal(open(place, "n.set", "", 16 * mib), EINVAL);
+    assert_int_equal(open(place, "mixed.set", "", 16 * mib), EINVAL);
     place.resize("one/000000.pmem", 8 * mib);
     place.resize("two/000001.pmem", 8 * mib);
     place.resize("one/000002.pmem", 8 * mib);
     place.write_at_start("one/000000.pmem", original_header("singlehdr.part0"));
-    assert_int_equal(open("d.set"), 0);
-    assert_int_equal(error_of([&] { pool::open(place.settings, "d.set", 24 * mib); }), 0);
-    assert_int_equal(error_of([&] { pool::open(place.settings, "d.set", 25 * mib); }), EFBIG);
+    assert_int_equal(open(place, "d.set", "", 16 * mib), 0);
+    assert_int_equal(open(place, "d.set", "", 24 * mib), 0);
+    assert_int_equal(open(place, "d.set", "", 25 * mib), EFBIG);
     std::filesystem::remove(place.path + "/two/000001.pmem");
-    assert_int_equal(open("d.set"), ENOENT);
+    assert_int_equal(open(place, "d.set", "", 16 * mib), ENOENT);
 }
 
 DEFINE_TEST(the_medium_is_reported, nullptr, nullptr)
@@ -358,29 +348,25 @@ DEFINE_TEST(the_medium_is_reported, nullptr, nullptr)
 
 FIXTURE_TEST(with_set, a_part_is_created_as_a_whole)
 {
-    const auto create = [&] {
-        return error_of([&] { pool::create(place.settings, "a.set", size_of_two, original_attributes()); });
-    };
     // The second part cannot be allocated.
     rlimit before{}, small{2 * mib, RLIM_INFINITY};
     getrlimit(RLIMIT_FSIZE, &before);
     (void)std::signal(SIGXFSZ, SIG_IGN);
     small.rlim_max = before.rlim_max;
     setrlimit(RLIMIT_FSIZE, &small);
-    assert_int_equal(create(), EFBIG);
+    assert_int_equal(create(place, "a.set", size_of_two), EFBIG);
     setrlimit(RLIMIT_FSIZE, &before);
     assert_false(place.has("p0") || place.has("p1"));
     // Files that a killed creation left.
     place.write("p1", "");
-    assert_int_equal(create(), 0);
+    assert_int_equal(create(place, "a.set", size_of_two), 0);
     assert_int_equal(std::filesystem::file_size(place.path + "/p1"), 8 * mib);
-    assert_int_equal(create(), EEXIST);
+    assert_int_equal(create(place, "a.set", size_of_two), EEXIST);
     std::filesystem::remove(place.path + "/p1");
     place.settings.follow_symlinks = true;
     std::filesystem::create_symlink("/nonexistent/p1", place.path + "/p1");
-    assert_int_equal(error_of([&] { pool::create(place.settings, "a.set", size_of_two, original_attributes()); },
-                             "symbolic link to a file that does not exist"),
-            ENOENT);
+    const std::string text = "symbolic link to a file that does not exist";
+    assert_int_equal(create(place, "a.set", size_of_two, original_attributes(), text), ENOENT);
 }
 
 } // namespace
