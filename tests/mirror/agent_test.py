@@ -6,11 +6,10 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 import tempfile
 import unittest
 
-from support import LIMIT_S, TOOL, MirrorTest, stop
+from support import LIMIT_S, TOOL, MirrorTest, execute, stop
 
 AGENT = os.environ["MIRROR_AGENT"]
 FENCED = -110004
@@ -35,8 +34,7 @@ class Node:
                             "HA_RSCTMP": f"{self.place}/run", "OCF_RESKEY_set": str(set_file), "OCF_RESKEY_tool": TOOL}
 
     def act(self, action, status=SUCCESS, pattern="", **changes):
-        result = subprocess.run([AGENT, action], env={**self.environment, **changes}, capture_output=True, text=True,
-                                timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+        result = execute([AGENT, action], env={**self.environment, **changes}, timeout=LIMIT_S)
         self.test.assertEqual(result.returncode, status, f"{action}: {result.stdout}{result.stderr}")
         if pattern:
             self.test.assertRegex(result.stderr, "(?m)^ocf-exit-reason:.*" + pattern)
@@ -267,9 +265,8 @@ exec {shlex.quote(TOOL)} "$@"
             os.chmod(place, 0o755)
             agent = shutil.copy(AGENT, place)
             os.symlink(TOOL, f"{place}/tool")
-            result = subprocess.run(["/usr/sbin/ocf-tester", "-n", "log", "-o", f"set={here}", "-o", f"tool={place}/tool", agent],
-                                    env={**a.environment, "PATH": a.environment["PATH"] + ":/usr/sbin"}, capture_output=True,
-                                    text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+            result = execute(["/usr/sbin/ocf-tester", "-n", "log", "-o", f"set={here}", "-o", f"tool={place}/tool", agent],
+                             env={**a.environment, "PATH": a.environment["PATH"] + ":/usr/sbin"}, timeout=LIMIT_S)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn(f"{agent} passed all tests", result.stdout)
         self.assertNotIn("does not support the promote", result.stdout)

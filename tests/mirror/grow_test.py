@@ -4,11 +4,9 @@
 open, with targets that reject it."""
 
 import os
-import resource
-import signal
 import unittest
 
-from support import LENGTH, MirrorTest
+from support import LENGTH, MirrorTest, limit_file_size
 
 LARGE = 2 * LENGTH
 
@@ -114,11 +112,8 @@ class Grow(MirrorTest):
 
     def test_a_full_disk_of_this_machine_rejects_it(self):
         host, (a, b) = self.with_space()
-
-        def limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (LENGTH, LENGTH))
-        self.refused(1, "cannot extend .*home to 16777216 bytes: File too large", "grow", host, "16M", preexec_fn=limit)
+        self.refused(1, "cannot extend .*home to 16777216 bytes: File too large", "grow", host, "16M",
+                     preexec_fn=limit_file_size(LENGTH))
         self.assertEqual((host.parent / "home").stat().st_size, LENGTH)
         self.unchanged(host, a, b)
 

@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from support import DAEMON, LIMIT_S, TOOL, MirrorTest, stop, wait_until
+from support import DAEMON, LIMIT_S, TOOL, MirrorTest, execute, stop, wait_until
 
 CLIENT_LIMIT_S = 10
 MAX_CLIENTS, MAX_CLIENTS_PER_ADDRESS = 16, 8
@@ -180,8 +180,8 @@ class Metrics(MirrorTest):
         a = self.target()
 
         def failed(status, pattern, *words):
-            done = subprocess.run([DAEMON, "--listen", "127.0.0.1:0", "--key-file", a.place / "key", "--poolset-dir", a.place,
-                                   "--log-file", a.place / "log2", *words], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            done = execute([DAEMON, "--listen", "127.0.0.1:0", "--key-file", a.place / "key", "--poolset-dir", a.place,
+                            "--log-file", a.place / "log2", *words])
             self.assertEqual(done.returncode, status)
             self.assertRegex(done.stderr, pattern)
 

@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from support import TOOL, WRITER, MirrorTest, stop
+from support import TOOL, WRITER, MirrorTest, execute, stop, wait_until
 
 AGENT = pathlib.Path(os.environ["MIRROR_AGENT"])
 LIMIT_S = 120
@@ -114,9 +114,10 @@ exec pacemakerd >{place}/pacemaker.log 2>&1
 """
 
 
-def sh(*words, **options):
-    return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True, timeout=LIMIT_S,
-                          stdin=subprocess.DEVNULL, **options).stdout
+def sh(*words):
+    result = execute(words, timeout=LIMIT_S)
+    result.check_returncode()
+    return result.stdout
 
 
 class Machine:
@@ -181,8 +182,7 @@ class Cluster(MirrorTest):
     def wait_for(self, at, pattern):
         until = time.monotonic() + LIMIT_S
         while True:
-            result = subprocess.run(["nsenter", "--all", "-t", str(at.first), "crm_mon", "-1", "-r"], capture_output=True,
-                                    text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+            result = execute(["nsenter", "--all", "-t", at.first, "crm_mon", "-1", "-r"], timeout=LIMIT_S)
             if re.search(pattern, result.stdout):
                 return result.stdout
             self.assertLess(time.monotonic(), until, f"no {pattern!r} in\n{result.stdout}{result.stderr}")
@@ -203,13 +203,11 @@ class Cluster(MirrorTest):
         lost, other = machines if "Started one" in text else machines[::-1]
         self.assertRegex(text, rf"Promoted: \[ {lost.name} \]")
         self.assertRegex(text, rf"Unpromoted: \[ {other.name} \]")
-        while len(self.codes(lost)) < 20:
-            time.sleep(0.1)
+        wait_until(lambda: len(self.codes(lost)) >= 20)
         # A target leaves the set, and is silent from then on.
         targets[1].kill()
         left = len(self.codes(lost))
-        while len(self.codes(lost)) < left + 20:
-            time.sleep(0.1)
+        wait_until(lambda: len(self.codes(lost)) >= left + 20)
         targets[1].start()
         stop(targets[1].process)
         lost.lose()
@@ -224,8 +222,7 @@ class Cluster(MirrorTest):
         found = int((other.place / "found").read_text())
         self.assertIn(found, (last, last + 1))
         # The writer there flushes, too.
-        while len(self.codes(other)) < 5:
-            time.sleep(0.1)
+        wait_until(lambda: len(self.codes(other)) >= 5)
         self.assertEqual(self.codes(other)[:4], ["open", "0", "0", "0"])
 
 

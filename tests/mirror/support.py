@@ -6,12 +6,14 @@ import json
 import os
 import pathlib
 import re
+import resource
+import signal
 import subprocess
 import sys
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import directory, enter_own_network, listens, skip, stop, wait_until  # noqa: E402,F401
+from common import directory, enter_own_network, execute, listens, skip, stop, wait_until  # noqa: E402,F401
 
 TOOL = os.environ["RPMA_MIRROR"]
 DAEMON = os.environ["RPMEMD"]
@@ -22,6 +24,14 @@ LENGTH = 8 << 20
 KEY = "writer:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"
 SAMPLE = re.compile(r'(rpm\w+)(?:\{((?:\w+="(?:[^"\\\n]|\\[\\"n])*"(?:,(?!\}))?)+)\})? (\S+)')
 PLACE = os.environ.get("MIRROR_TEST_PLACE", "/dev/shm")
+
+
+def limit_file_size(size):
+    """Returns a function that limits the size of the files of a process before it starts a program."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return limit
 
 
 class Target:
@@ -95,8 +105,7 @@ class MirrorTest(unittest.TestCase):
         return place / "set"
 
     def tool(self, *words, before=(), **options):
-        return subprocess.run([*before, TOOL, *map(str, words)], capture_output=True, text=True, timeout=LIMIT_S, check=False,
-                              stdin=subprocess.DEVNULL, **options)
+        return execute([*before, TOOL, *words], timeout=LIMIT_S, **options)
 
     def done(self, *words, status=0, **options):
         result = self.tool(*words, **options)

@@ -14,7 +14,7 @@ import subprocess
 import unittest
 import unittest.mock
 
-from support import LIBRARY, LIMIT_S, TOOL, MirrorTest, wait_until
+from support import LIBRARY, LIMIT_S, TOOL, MirrorTest, limit_file_size, wait_until
 
 FENCED, INCOMPLETE = -110004, -110007
 
@@ -109,11 +109,7 @@ class Tool(MirrorTest):
         self.mark(writer, "first", 1)
         file = self.place / "backup"
         file.write_text("old")
-
-        def limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        self.refused(1, "cannot write .*File too large", "read", "--any-time", here, file, preexec_fn=limit)
+        self.refused(1, "cannot write .*File too large", "read", "--any-time", here, file, preexec_fn=limit_file_size(1 << 20))
         self.assertEqual(file.read_text(), "old")
         self.assertEqual(list(self.place.glob("backup.*")), [])
 
@@ -296,12 +292,8 @@ class Tool(MirrorTest):
         host = self.created(self.target(), self.target())
         text = host.read_text() + "# the targets\n" * (32 << 10)
         host.write_text(text)
-
-        def limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (len(text) - 1000, len(text) - 1000))
         self.refused(1, "copies changed, but cannot write .*: File too large .remove the line of target 2", "remove", host, 2,
-                     preexec_fn=limit)
+                     preexec_fn=limit_file_size(len(text) - 1000))
         self.assertEqual((host.read_text(), list(host.parent.glob("set.*"))), (text, []))
 
     @unittest.skipIf("ASAN_OPTIONS" in os.environ, "UBSan needs descriptors")

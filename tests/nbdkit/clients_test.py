@@ -14,7 +14,7 @@ import unittest
 import nbd
 
 from server import LIMIT_S, PLUGIN, DiskTest
-from support import stop, wait_until
+from support import execute, stop, wait_until
 
 BLOCK = 4096
 
@@ -208,8 +208,7 @@ class Clients(DiskTest):
 class Mistakes(DiskTest):
     def refused(self, pattern, *words, status=1):
         (self.place / "socket").unlink(missing_ok=True)
-        result = subprocess.run(["nbdkit", "-f", "-U", self.place / "socket", PLUGIN, *map(str, words)], capture_output=True,
-                                text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+        result = execute(["nbdkit", "-f", "-U", self.place / "socket", PLUGIN, *words], timeout=LIMIT_S)
         self.assertEqual(result.returncode, status, result.stderr)
         self.assertRegex(result.stderr, pattern)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
@@ -248,8 +247,7 @@ class Mistakes(DiskTest):
 
     def test_nbdkit_in_the_background_checks_first(self):
         set_file = self.host(0, self.target())
-        result = subprocess.run(["nbdkit", "-U", self.place / "socket", PLUGIN, f"set={set_file}"], capture_output=True,
-                                text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+        result = execute(["nbdkit", "-U", self.place / "socket", PLUGIN, f"set={set_file}"], timeout=LIMIT_S)
         self.assertEqual(result.returncode, 1)
         self.assertIn("rpma-mirror create", result.stderr)
         self.done("create", set_file)

@@ -9,7 +9,7 @@ import time
 
 import nbd
 
-from support import LIMIT_S, MirrorTest
+from support import LIMIT_S, MirrorTest, execute
 
 PLUGIN = os.environ["NBDKIT_PLUGIN"]
 SECTOR = 512
@@ -73,8 +73,7 @@ class DiskTest(MirrorTest):
         return handle
 
     def run_client(self, *words, status=0, **options):
-        result = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=LIMIT_S, check=False,
-                                stdin=subprocess.DEVNULL, cwd=self.place, **options)
+        result = execute(words, timeout=LIMIT_S, cwd=self.place, **options)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result.stdout
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from support import ADDR, LIMIT_S, free_port
+from support import ADDR, LIMIT_S, execute, free_port
 
 EXAMPLE = pathlib.Path(sys.argv.pop(1))
 
@@ -20,8 +20,7 @@ class ExampleTest(unittest.TestCase):
         self.file.write_bytes(bytes(4096))
 
     def run_program(self, name, *arguments):
-        return subprocess.run([sys.executable, EXAMPLE / name, *arguments], capture_output=True, text=True, timeout=LIMIT_S,
-                              check=False)
+        return execute([sys.executable, EXAMPLE / name, *arguments], timeout=LIMIT_S)
 
     def test_two_clients_write_into_the_file(self):
         port = str(free_port())

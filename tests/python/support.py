@@ -10,7 +10,7 @@ import rpma
 from rpma import ConnectionConfig, ConnectionEvent, Usage
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import free_port  # noqa: E402
+from common import execute, free_port  # noqa: E402,F401
 
 ADDR = "127.0.0.1"
 # Detects a hang; every test takes much less.

@@ -5,13 +5,12 @@ import array
 import mmap
 import os
 import select
-import subprocess
 import tempfile
 import unittest
 
 import rpma
 from rpma import Completions, ConnectionConfig, ErrorCode, FlushType, Opcode, Usage
-from support import ADDR, ALL, LIMIT_S, SIZE, Test
+from support import ADDR, ALL, LIMIT_S, SIZE, Test, execute
 
 
 class Transfers(Test):
@@ -101,8 +100,7 @@ class Transfers(Test):
         for _ in range(6):
             self.completed(pair.client)
         counted = pair.client.counters
-        shown = subprocess.run([os.environ["SOFTRDMA"], "ps", str(os.getpid())], capture_output=True, text=True, timeout=60,
-                               check=True).stdout
+        shown = execute([os.environ["SOFTRDMA"], "ps", str(os.getpid())]).stdout
         line = next(line for line in shown.splitlines() if line.startswith(f"qp number={pair.client.qp_num} "))
         values = dict(word.split("=") for word in line.split()[1:])
         self.assertEqual((1, 7, 2, 11, 1, 1, 1, 3, 1), tuple(int(values[name]) for name in (

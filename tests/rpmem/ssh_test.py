@@ -12,7 +12,7 @@ import unittest
 import sshd
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import directory, skip, wait_until  # noqa: E402
+from common import directory, execute, skip, wait_until  # noqa: E402
 
 LIMIT_S = 120
 RPMEMD = pathlib.Path(os.environ["RPMEMD"])
@@ -56,8 +56,7 @@ class Ssh(unittest.TestCase):
         return inherited | {"RPMEM_SSH": self.sshd.client(key), "HOME": str(self.place), **more}
 
     def run_program(self, *words, key="client", **variables):
-        return subprocess.run(list(map(str, words)), env=self.variables(key, **variables), cwd="/", stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        return execute(words, env=self.variables(key, **variables), cwd="/", timeout=LIMIT_S)
 
     def succeeds(self, *words, **options):
         done = self.run_program(*words, **options)

@@ -5,12 +5,11 @@ import os
 import pathlib
 import shlex
 import shutil
-import subprocess
 import sys
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import directory, is_alive, skip, wait_until  # noqa: E402
+from common import directory, execute, is_alive, skip, wait_until  # noqa: E402
 
 LIMIT_S = 120
 RPMEMD = shlex.quote(os.environ["RPMEMD"])
@@ -54,8 +53,7 @@ class TwoReplicas(unittest.TestCase):
         return self.write(name, f"PMEMPOOLSET\n32M {self.parts['local']}\n{lines}")
 
     def run_program(self, *words, **variables):
-        return subprocess.run(list(map(str, words)), env=self.environment | variables, capture_output=True, text=True,
-                              timeout=LIMIT_S, check=False)
+        return execute(words, env=self.environment | variables, timeout=LIMIT_S)
 
     def succeeds(self, *words, **variables):
         done = self.run_program(*words, **variables)

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import unittest
 
-from support import LIMIT_S, PROGRAM, DaemonTest
+from support import LIMIT_S, PROGRAM, DaemonTest, execute
 
 # A private /dev with its own log socket.
 OWN_DEV = """set -e
@@ -23,8 +23,7 @@ NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
 def may_have_a_namespace():
-    return bool(shutil.which("unshare")) and subprocess.run([*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"], check=False,
-                                                            capture_output=True).returncode == 0
+    return bool(shutil.which("unshare")) and execute([*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"]).returncode == 0
 
 
 class CommandLine(DaemonTest):
@@ -84,10 +83,8 @@ class CommandLine(DaemonTest):
             syslog.bind(str(self.place / "syslog"))
             syslog.settimeout(LIMIT_S)
             for options, status, priority in (([], 2, "err"), (["--force"], 0, "warn")):
-                command = [*NAMESPACE, "sh", "-c", OWN_DEV, "sh", self.place / "dev", self.place / "syslog", PROGRAM,
-                           "--remove", "none.set", *options]
-                done = subprocess.run(list(map(str, command)), env=self.environment, capture_output=True, text=True,
-                                      timeout=LIMIT_S, check=False)
+                done = self.run_program(*NAMESPACE, "sh", "-c", OWN_DEV, "sh", self.place / "dev", self.place / "syslog", PROGRAM,
+                                        "--remove", "none.set", *options)
                 self.assertEqual(done.returncode, status, done.stderr)
                 # The facility is user, which is 1.
                 number = 8 + {"err": 3, "warn": 4}[priority]

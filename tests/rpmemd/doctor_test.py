@@ -4,10 +4,9 @@
 import os
 import resource
 import shlex
-import subprocess
 import unittest
 
-from support import LIMIT_S, PROGRAM, DaemonTest
+from support import PROGRAM, DaemonTest
 
 DOCTOR = os.environ["RPMEM_DOCTOR"]
 DAEMON = shlex.join([os.environ["RPMA_SOFTRDMA"], "run", "--", PROGRAM])
@@ -22,8 +21,7 @@ class Doctor(DaemonTest):
         self.write_set("a.set", (8, "p0"), (8, "p1"))
 
     def examine(self, target, name="a.set"):
-        return subprocess.run([DOCTOR, target, name], env=self.environment, capture_output=True, text=True,
-                              timeout=LIMIT_S, check=False, cwd="/", preexec_fn=self.set_limits)
+        return self.run_program(DOCTOR, target, name, cwd="/", preexec_fn=self.set_limits)
 
     def set_limits(self):
         for limit, values in self.limits.items():
@@ -54,8 +52,7 @@ class Doctor(DaemonTest):
     def test_a_lack_of_descriptors_is_no_missing_device(self):
         for limit in (4, 5, 8):
             self.limits = {resource.RLIMIT_NOFILE: (limit, limit)}
-            done = subprocess.run([PROGRAM, "--check", "a.set"], env=self.environment, capture_output=True, text=True,
-                                  timeout=LIMIT_S, check=False, preexec_fn=self.set_limits, stdin=subprocess.DEVNULL)
+            done = self.run_program(PROGRAM, "--check", "a.set", preexec_fn=self.set_limits)
             self.assertNotRegex(done.stdout, "install softrdma|raise memlock")
 
     def test_what_a_set_is_worth(self):
@@ -85,9 +82,7 @@ class Doctor(DaemonTest):
 
     def test_findings_that_cannot_be_written(self):
         with open("/dev/full", "wb") as full:
-            done = subprocess.run([*shlex.split(DAEMON), "--poolset-dir", self.place, "--check", "a.set"], env=self.environment,
-                                  stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S,
-                                  check=False)
+            done = self.run_program(*shlex.split(DAEMON), "--poolset-dir", self.place, "--check", "a.set", stdout=full)
         self.assertEqual((1, "rpmemd: standard output: No space left on device\n"), (done.returncode, done.stderr))
 
     def test_errors_of_the_set(self):

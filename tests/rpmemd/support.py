@@ -4,12 +4,11 @@
 import errno
 import os
 import pathlib
-import subprocess
 import sys
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import directory  # noqa: E402
+from common import directory, execute  # noqa: E402
 
 PROGRAM = os.environ["RPMEMD"]
 LIMIT_S = 60
@@ -30,8 +29,10 @@ class DaemonTest(unittest.TestCase):
         self.environment = {"HOME": str(self.place), "PATH": os.environ["PATH"], **SANITIZERS}
 
     def rpmemd(self, *words):
-        return subprocess.run([PROGRAM, *map(str, words)], cwd="/", env=self.environment, capture_output=True, text=True,
-                              errors="replace", timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+        return self.run_program(PROGRAM, *words, cwd="/", errors="replace")
+
+    def run_program(self, *words, **options):
+        return execute(words, env=self.environment, timeout=LIMIT_S, **options)
 
     def refused(self, done, status, pattern):
         """Expects one line on stderr that matches, and the exit status. A client of a session receives the line in the greeting, with EINVAL."""

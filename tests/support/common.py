@@ -24,6 +24,12 @@ def fail(reason):
     sys.exit(1)
 
 
+def execute(words, **options):
+    """Runs a program until it exits. Returns its exit status and its output as text. The options are those of subprocess.run()."""
+    defaults = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 300}
+    return subprocess.run([*map(str, words)], check=False, **defaults | options)
+
+
 def free_port(address="127.0.0.1"):
     """Returns a TCP port that is free at the moment."""
     with socket.create_server((address, 0)) as probe:
