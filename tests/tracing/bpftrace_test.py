@@ -62,18 +62,13 @@ def watched(script):
 
 def program():
     """Runs a program that prints its librpma probes, and the probes of the device."""
-    for name, formats in support.FORMATS.items():
-        casts = {"%u": "(uint32)", "%d": "(int32)"}
-        values = [f"{casts.get(form, '')}arg{number}" for number, form in enumerate(formats)]
+    forms = {"%u": "(uint32)arg{}", "%d": "(int32)arg{}", "%s": "str(arg{})"}
+    completion = ["*(uint64 *)@polled_to[tid]", "*(uint32 *)(@polled_to[tid] + 8)", "*(uint32 *)(@polled_to[tid] + 28)"]
+    for name, formats, values in support.arguments(lambda number, form: forms.get(form, "arg{}").format(number), completion):
         if name == "poll":
             yield f'usdt:"{support.LIBRPMA}":librpma:poll {{ @polled_to[tid] = (uint64)arg0; }}'
             continue
-        if name == "completions":
-            formats = [*formats, *support.COMPLETION]
-            values += ["*(uint64 *)@polled_to[tid]", "*(uint32 *)(@polled_to[tid] + 8)", "*(uint32 *)(@polled_to[tid] + 28)"]
-        elif name == "provider_error":
-            values[0] = "str(arg0)"
-        yield (f'usdt:"{support.LIBRPMA}":librpma:{name} {{ printf("%d PROBE {name} {" ".join(formats)}\\n", '
+        yield (f'usdt:"{support.LIBRPMA}":librpma:{name} {{ printf("%d PROBE {name} {formats}\\n", '
                f'{", ".join(["pid", *values])}); }}')
     yield (f'usdt:"{support.LIBSOFTRDMA}":softrdma:completion {{ printf("%d DEVICE 0x%lx %d %u\\n", pid, arg0, '
            '(uint32)arg1, (uint32)(arg2 >> 32)); }')

@@ -5,14 +5,11 @@
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
 
 import support
-
-TIME_LIMIT_S = 150
 
 # Runs in gdb without stopping for the user. At such a stop gdb removes all breakpoints and halts all threads, and it
 # can lose hits of other threads.
@@ -47,22 +44,14 @@ TYPES = {"%u": "(unsigned)", "%d": "(int)", "%lu": "(unsigned long)", "0x%lx": "
 COMPLETION = ["*(unsigned long *)$polled_to", "*(int *)($polled_to + 8)", "*(unsigned *)($polled_to + 28)"]
 
 
-def probes():
-    for name, formats in support.FORMATS.items():
-        values = [f"{TYPES[form]}$_probe_arg{number}" for number, form in enumerate(formats)]
-        if name == "completions":
-            formats, values = [*formats, *support.COMPLETION], values + COMPLETION
-        yield name, " ".join(formats), values
-
-
 def watched():
     """Returns the output of the program, and the observations of gdb."""
     with tempfile.TemporaryDirectory() as scratch:
         script, output, seen = (pathlib.Path(scratch, name) for name in ("script.py", "output", "seen"))
-        known = {"output": str(output), "seen_by_gdb": str(seen), "probes": json.dumps(list(probes()))}
+        probes = list(support.arguments(lambda number, form: f"{TYPES[form]}$_probe_arg{number}", COMPLETION))
+        known = {"output": str(output), "seen_by_gdb": str(seen), "probes": json.dumps(probes)}
         script.write_text("".join(f"{name} = {value!r}\n" for name, value in known.items()) + WATCH)
-        result = subprocess.run(["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-x", script, support.TRACED],
-                                capture_output=True, text=True, timeout=TIME_LIMIT_S)
+        result = support.execute(["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-x", script, support.TRACED])
         if "exited normally" not in result.stdout:
             raise AssertionError(f"the program does not come to its end in gdb:\n{result.stdout}\n{result.stderr}")
         return support.of_program(output.read_text()), sorted(seen.read_text().splitlines())
@@ -80,8 +69,7 @@ class Probes(unittest.TestCase):
 if __name__ == "__main__":
     if shutil.which("gdb") is None:
         support.skip("gdb is not installed")
-    usable = subprocess.run(["gdb", "-nx", "-batch", "-ex", "python pass", "-ex", "run", "/bin/true"], capture_output=True,
-                            text=True, timeout=TIME_LIMIT_S)
+    usable = support.execute(["gdb", "-nx", "-batch", "-ex", "python pass", "-ex", "run", "/bin/true"])
     if "not supported in this copy of GDB" in usable.stderr:
         support.skip("this gdb does not know Python: install gdb instead of gdb-minimal")
     if "exited normally" not in usable.stdout:

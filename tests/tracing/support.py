@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from common import skip  # noqa: E402,F401
+from common import execute, skip  # noqa: E402,F401
 
 TRACED = pathlib.Path(os.environ["TRACED"])
 LIBRPMA = pathlib.Path(os.environ["LIBRPMA"])
@@ -35,6 +35,16 @@ FORMATS = {
 # Formats of the additional fields of a completion in the output: wr_id, status and qp_num.
 COMPLETION = ["0x%lx", "%d", "%u"]
 SOFTRDMA = {"completion": 3, "qp_state": 3, "wqe_state": 2}
+
+
+def arguments(argument, fields):
+    """Yields each librpma probe, the formats of what the program prints, and an expression for each format: the result of
+    `argument` for the number and format of an argument, and the `fields` of a completion."""
+    for name, formats in FORMATS.items():
+        values = [argument(number, form) for number, form in enumerate(formats)]
+        if name == "completions":
+            formats, values = [*formats, *COMPLETION], values + fields
+        yield name, " ".join(formats), values
 
 
 def of_program(output):
