@@ -78,8 +78,7 @@ class Ddio(support.ExamplesTest):
         return namespace("sh", "-c", ENTER, "sh", str(self.machine), *map(str, command))
 
     def run_tool(self, *arguments: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
-        return subprocess.run(self.entered(*before, TOOL, *arguments), env=self.environment(), capture_output=True, text=True,
-                              check=False, timeout=60)
+        return support.execute(self.entered(*before, TOOL, *arguments), env=self.environment(), timeout=60)
 
     def assert_refused(self, status: int, words: str, *arguments: str, before: tuple[str, ...] = ()) -> None:
         result = self.run_tool(*arguments, before=before)
@@ -164,8 +163,7 @@ class Ddio(support.ExamplesTest):
             self.assert_refused(2, "see rpma-ddio --help", *arguments)
 
     def findings(self) -> dict[str, tuple[str, str]]:
-        result = subprocess.run(self.entered(DOCTOR, "--format", "json"), env=self.environment(), capture_output=True, text=True,
-                                check=False, timeout=60)
+        result = support.execute(self.entered(DOCTOR, "--format", "json"), env=self.environment(), timeout=60)
         return {finding["topic"]: (finding["state"], finding["text"]) for finding in json.loads(result.stdout)["findings"]}
 
     def test_the_doctor_reports_settings_that_slow_a_device_down(self) -> None:

@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import tempfile
 
 import support
@@ -70,8 +69,7 @@ class FirstStepsTest(support.ExamplesTest):
                 reader, writer = os.pipe()
                 os.close(reader)
                 with os.fdopen(writer) as output:
-                    result = subprocess.run([str(support.BUILD / "bin" / words[0]), *words[1:]], stdout=output, check=False,
-                                            stderr=subprocess.PIPE, text=True, timeout=support.TIMEOUT_S)
+                    result = support.execute([str(support.BUILD / "bin" / words[0]), *words[1:]], stdout=output)
                 self.assertEqual("", result.stderr)
 
     def test_each_command_of_softrdma_prints_help(self) -> None:
@@ -103,8 +101,7 @@ class FirstStepsTest(support.ExamplesTest):
             with self.subTest(number=number, role=role):
                 command = [support.program(number, role), ADDR, support.free_port(ADDR), *support.operands(number, role)]
                 result = support.execute([*command, "--timeout", "5"], env=environment)
-                self.assert_status(result, 1)
-                self.assert_one_line(result.stderr.splitlines()[-1], "cannot lock", "ulimit -l")
+                self.assert_last_line(result, 1, "cannot lock", "ulimit -l")
 
     def test_memory_that_cannot_be_locked_for_the_runner(self) -> None:
         with tempfile.TemporaryDirectory() as directory:

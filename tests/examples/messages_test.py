@@ -62,8 +62,7 @@ class LogFileTest(support.ExamplesTest):
             with self.subTest(used=used), support.pmem_file() as path:
                 path.write_bytes(b"LOG\0\0\0\0\0" + struct.pack("=Q", used) + bytes(4096))
                 result = support.on_softrdma("07", "server", support.ADDR, "7204", str(path))
-                self.assert_status(result, 1)
-                self.assert_one_line(result.stderr.splitlines()[-1], f"its end, {used}, is out of bounds")
+                self.assert_last_line(result, 1, f"its end, {used}, is out of bounds")
 
     def test_server_of_another_example(self) -> None:
         with support.pmem_file() as path:

@@ -18,7 +18,7 @@ TIMEOUT_S = 300
 
 sys.path[:0] = [str(RUNNER.parent), str(ROOT / "tests" / "support")]
 
-from common import directory, processes_naming, skip, wait_until  # noqa: E402,F401
+from common import directory, execute, processes_naming, skip, wait_until  # noqa: E402,F401
 from runner.catalogue import EXAMPLES, Run  # noqa: E402
 from runner.pair import Outcome, Program, Result, Side, free_port, run_pair  # noqa: E402
 from runner.storage import VOLATILE, Storage  # noqa: E402
@@ -46,10 +46,6 @@ def debian_library() -> pathlib.Path | None:
     chosen = os.environ.get("RPMA_DEBIAN_LIBDIR")
     directories = [pathlib.Path(chosen)] if chosen else BUILD.glob("debian/unpacked/usr/lib/*")
     return next((directory for directory in directories if (directory / "librpma.so.0").exists()), None)
-
-
-def execute(command: list[str], **options: object) -> subprocess.CompletedProcess:
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, **options)
 
 
 def on_softrdma(number: str, role: str, *arguments: str) -> subprocess.CompletedProcess:
@@ -112,6 +108,11 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(1, len(lines), text)
         for word in words:
             self.assertIn(word, lines[0])
+
+    def assert_last_line(self, result: Result | subprocess.CompletedProcess, status: int, *words: str) -> None:
+        """Checks the exit status, and that the last line on standard error has the words."""
+        self.assert_status(result, status)
+        self.assert_one_line(result.stderr.splitlines()[-1], *words)
 
     def assert_failure(self, result: Result | subprocess.CompletedProcess, status: int, *words: str) -> None:
         """Checks the exit status, and that one line with the words is on standard error."""
