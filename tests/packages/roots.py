@@ -71,7 +71,7 @@ def machine(suite: str) -> Recipe:
 def packages_in(directory: pathlib.Path, pattern: str) -> list[pathlib.Path]:
     packages = sorted(directory.absolute().glob(pattern))
     if not packages:
-        raise CannotRun(f"no package {pattern} found in {directory} (run `build` first)")
+        raise CannotRun(f"no package {pattern} found in {directory} (run tests/packages/build first)")
     return packages
 
 
