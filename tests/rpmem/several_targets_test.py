@@ -38,9 +38,9 @@ exec sh -c "$last"
 
 
 class Worker:
-    """Appends 2,000 records, each of which is reported as soon as it is committed."""
+    """Appends 2,000 records, each of which is reported as soon as it is committed. The block begins after the first ones."""
 
-    def __init__(self, test, **variables):
+    def __init__(self, test, first=100, **variables):
         self.test = test
         self.before = struct.unpack("Q", test.report.read_bytes())[0] or test.append()
         test.report.write_bytes(struct.pack("Q", self.before))
@@ -50,8 +50,10 @@ class Worker:
         self.process = subprocess.Popen([LOG_IN_POOL, test.pool, str(TRANSACTIONS), test.report],
                                         env=test.environment | variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.errors = b""
+        self.first = first
 
     def __enter__(self):
+        self.wait_until(self.before + self.first)
         return self
 
     def __exit__(self, *_):
@@ -115,7 +117,6 @@ class SeveralTargets(two_replicas_test.TwoReplicas):
     def lose_during_work(self, *names, with_signal=signal.SIGKILL, **variables):
         """Returns the count that the program prints. The program must succeed."""
         with Worker(self, **variables) as worker:
-            worker.wait_until(worker.before + 100)
             for name in names:
                 os.kill(self.pid_of(name), with_signal)
             self.assertEqual(worker.end(), 0, worker.errors)
@@ -180,7 +181,6 @@ class OneLost(SeveralTargets):
         ssh.write_text(ssh.read_text().replace("exec sh", f"{forward}\nexec sh"))
         record = self.place / "b" / "pool.set.record"
         with Worker(self, RPMEM_OP_TIMEOUT_MS="200000") as worker:
-            worker.wait_until(worker.before + 100)
             before = record.read_bytes()
             os.kill(int(forwarder.read_text()), signal.SIGSTOP)
             try:
@@ -283,7 +283,6 @@ class OneLost(SeveralTargets):
     def test_the_targets_record_the_loss_before_the_program_continues(self):
         self.append(10)
         with Worker(self) as worker:
-            worker.wait_until(worker.before + 100)
             os.kill(self.pid_of("a"), signal.SIGKILL)
             worker.wait_until(worker.before + TRANSACTIONS // 2)
             worker.process.kill()
@@ -303,7 +302,6 @@ class OneLost(SeveralTargets):
     def kill_during_work(self):
         self.append(10)
         with Worker(self) as worker:
-            worker.wait_until(worker.before + 100)
             worker.process.kill()
             worker.end()
         self.expect_no_daemon()
@@ -341,7 +339,6 @@ class OneLost(SeveralTargets):
     def test_the_last_one_is_lost_as_any_replica(self):
         self.append(10)
         with Worker(self) as worker:
-            worker.wait_until(worker.before + 100)
             for name in self.names:
                 os.kill(self.pid_of(name), signal.SIGKILL)
             self.assertNotEqual(worker.end(), 0)
@@ -437,7 +434,6 @@ class Fenced(SeveralTargets):
         """Opens the pool elsewhere while the client is stopped. The daemons that are left wait for it and use the parts."""
         self.append(10)
         with Worker(self) as worker:
-            worker.wait_until(worker.before + 100)
             worker.process.send_signal(signal.SIGSTOP)
             self.end_daemons(*ended)
             committed = worker.reported()
@@ -463,7 +459,6 @@ class Fenced(SeveralTargets):
         shutil.copyfile(self.parts["a"], self.parts["b"])
         self.write("other.set", f"PMEMPOOLSET\n32M {self.place / 'other.part'}\nREPLICA a,b pool.set\n")
         with Worker(self) as worker:
-            worker.wait_until(worker.before + 100)
             worker.process.send_signal(signal.SIGSTOP)
             shutil.copyfile(self.parts["local"], self.place / "other.part")
             done = self.run_program(LOG_IN_POOL, self.other, 1, **self.others)
@@ -493,7 +488,7 @@ class Killed(SeveralTargets):
             also_program = at is None or not killed or chance.random() < 0.5
             is_replica_lost = any(set(targets) <= set(killed) for targets in replicas)
             on_loss = chance.choice(("error", "degrade"))
-            with Worker(self, RPMEM_ON_LOSS=on_loss) as worker:
+            with Worker(self, first=0, RPMEM_ON_LOSS=on_loss) as worker:
                 if at is None:
                     time.sleep(chance.random() / 10)  # the pool may still be opening
                 else:
