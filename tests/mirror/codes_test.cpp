@@ -108,13 +108,10 @@ FIXTURE_TEST(open_set<one>, without_a_target_nothing_is_verified, "policy availa
 
 FIXTURE_TEST(set_of<one>, an_end_that_no_target_confirms_is_unclean, "policy availability\n")
 {
-    void *address = nullptr;
-    rpma_mirror *m = nullptr;
-    assert_ok(rpma_mirror_map(cfg.get(), nullptr, 0, &address, &m));
-    std::memcpy(address, "acknowledged", 12);
-    assert_ok(rpma_mirror_sync(m, 0, 0, 12, 0));
+    opened m(cfg.get());
+    m.put(0, "acknowledged");
     before_state = [&] { a.kill(); };
-    assert_int_equal(rpma_mirror_unmap(&m), RPMA_MIRROR_E_UNCLEAN);
+    m.close(RPMA_MIRROR_E_UNCLEAN);
     // The next opening requires the target, which may have the clean record.
     assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_INCOMPLETE);
     a.start();

@@ -388,8 +388,7 @@ FIXTURE_TEST(loop_set, without_any_copy_the_failure_is_reported, short_times)
             assert_int_equal(l.take(), RPMA_MIRROR_E_NO_TARGET);
         }
     }
-    rpma_mirror *failed = m.release();
-    assert_int_equal(rpma_mirror_unmap(&failed), RPMA_MIRROR_E_NO_TARGET);
+    m.close(RPMA_MIRROR_E_NO_TARGET);
 }
 
 FIXTURE_TEST(set_of<two>, a_set_is_closed_while_its_descriptor_is_watched, long_times)

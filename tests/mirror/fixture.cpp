@@ -165,9 +165,11 @@ opened::~opened()
     rpma_mirror_unmap(&mirror_);
 }
 
-void opened::close()
+void opened::close(int code)
 {
-    assert_ok(rpma_mirror_unmap(&mirror_));
+    if (const int found = rpma_mirror_unmap(&mirror_); found != code)
+        fail_msg("%s (%s)", rpma_mirror_err_2str(found), rpma_mirror_error_message());
+    assert_null(mirror_);
 }
 
 void opened::store(std::uint64_t offset, const std::string &text) const

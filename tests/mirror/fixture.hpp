@@ -96,7 +96,8 @@ public:
     rpma_mirror *get() const { return mirror_; }
     rpma_mirror *release() { return std::exchange(mirror_, nullptr); }
     char *address() const { return address_; }
-    void close();
+    // Closes the set, which must return the code.
+    void close(int code = 0);
 
     void store(std::uint64_t offset, const std::string &text) const;
     int flush(std::uint64_t offset, std::uint64_t bytes, unsigned flags = 0, unsigned lane = 0) const;

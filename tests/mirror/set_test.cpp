@@ -211,8 +211,7 @@ FIXTURE_TEST(open_set<one>, a_truncated_local_file_is_reported)
     assert_rejected(m.flush(0, 6), RPMA_MIRROR_E_CHANGED, "home: truncated to 1048576 bytes while the set is open");
     auto report = sized<rpma_mirror_verify_report>();
     assert_int_equal(rpma_mirror_verify(m.get(), 1, nullptr, &report), RPMA_MIRROR_E_CHANGED);
-    rpma_mirror *ended = m.release();
-    assert_int_equal(rpma_mirror_unmap(&ended), RPMA_MIRROR_E_CHANGED);
+    m.close(RPMA_MIRROR_E_CHANGED);
     assert_int_equal(map_code(cfg.get()), RPMA_MIRROR_E_CHANGED);
     assert_int_equal(unlink((h.where.path + "/home").c_str()) + unlink((h.where.path + "/home.mirror").c_str()), 0);
     const opened again(cfg.get());
@@ -365,18 +364,16 @@ TEST(memory_of_the_program_is_attached)
     const cfg_ptr cfg = h.create({&a});
     void *const memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
-    rpma_mirror *m = nullptr;
-    assert_int_equal(
-            rpma_mirror_map_memory(cfg.get(), static_cast<char *>(memory) + 8, length, 0, &m), RPMA_MIRROR_E_INVAL);
-    assert_int_equal(rpma_mirror_map_memory(cfg.get(), memory, 4096, 0, &m), RPMA_MIRROR_E_INVAL);
-    assert_ok(rpma_mirror_map_memory(cfg.get(), memory, length, 0, &m));
-    std::memcpy(memory, "attached", 8);
-    assert_ok(rpma_mirror_sync(m, 0, 0, 8, 0));
+    rpma_mirror *mirror = nullptr;
+    assert_int_equal(rpma_mirror_map_memory(cfg.get(), static_cast<char *>(memory) + 8, length, 0, &mirror),
+            RPMA_MIRROR_E_INVAL);
+    assert_int_equal(rpma_mirror_map_memory(cfg.get(), memory, 4096, 0, &mirror), RPMA_MIRROR_E_INVAL);
+    assert_ok(rpma_mirror_map_memory(cfg.get(), memory, length, 0, &mirror));
+    opened m(mirror, static_cast<char *>(memory));
+    m.put(0, "attached");
     assert_true(a.bytes(0, 8) == "attached");
-    auto s = sized<rpma_mirror_state>();
-    assert_ok(rpma_mirror_get_state(m, &s));
-    assert_int_equal(s.level, RPMA_MIRROR_LEVEL_VOLATILE);
-    assert_ok(rpma_mirror_unmap(&m));
+    assert_int_equal(m.state().level, RPMA_MIRROR_LEVEL_VOLATILE);
+    m.close();
     munmap(memory, length);
     // A lost local copy in memory is rebuilt from the target.
     const opened again(cfg.get());
