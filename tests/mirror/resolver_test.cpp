@@ -106,31 +106,30 @@ int isolate(void **)
 }
 
 // A set with two targets. The second one is configured by name after its creation.
-class named_set
-{
-public:
-    named_set() { assert_ok(rpma_mirror_create(here_.cfg({&a, &b}, times).get())); }
-
-    // Evicts the second target.
-    void evict()
+struct named_set {
+    named_set() { assert_ok(rpma_mirror_create(here.cfg({&a, &b}, times).get())); }
+    cfg_ptr cfg(const std::string &more = times) const
     {
-        opened m(here_.cfg({&a, &b}, times).get());
-        b.kill();
-        m.put(0, "after!");
-        m.close();
-        b.start();
+        return here.cfg({&a}, more + "target 2 " + name() + " set\n");
     }
-    cfg_ptr cfg(const std::string &more = times) const { return here_.cfg({&a}, more + line()); }
     // "HOST:PORT" of the second target.
     std::string name() const { return host_name + b.place().substr(b.place().find(':')); }
 
     const target a;
     target b;
+    const host here;
+};
 
-private:
-    std::string line() const { return "target 2 " + name() + " set\n"; }
-
-    const host here_;
+// A set that has evicted its second target.
+struct evicted_set : named_set {
+    evicted_set()
+    {
+        opened m(here.cfg({&a, &b}, times).get());
+        b.kill();
+        m.put(0, "after!");
+        m.close();
+        b.start();
+    }
 };
 
 // The message names the target, what happened, and the time.
@@ -143,33 +142,29 @@ void check_message(const std::string &name)
         fail_msg("the message does not describe the timeout: %s", text.c_str());
 }
 
-TEST(a_name_delays_no_other_target)
+FIXTURE_TEST(evicted_set, a_name_delays_no_other_target)
 {
-    named_set s;
-    s.evict();
     const timer t;
-    opened m(s.cfg().get());
+    opened m(cfg().get());
     m.put(0, "opened");
-    assert_true(s.a.bytes(0, 6) == "opened");
+    assert_true(a.bytes(0, 6) == "opened");
     assert_int_equal(m.state().in_sync, 3);
     m.close();
-    assert_ok(rpma_mirror_fence(s.cfg().get(), 0, nullptr));
+    assert_ok(rpma_mirror_fence(cfg().get(), 0, nullptr));
 }
 
-TEST(the_message_names_the_host)
+FIXTURE_TEST(named_set, the_message_names_the_host)
 {
-    const named_set s;
     const timer t;
-    assert_int_equal(map_code(s.cfg().get()), RPMA_MIRROR_E_INCOMPLETE);
-    check_message(s.name());
-    assert_int_equal(map_code(s.cfg().get(), RPMA_MIRROR_F_FORCE), 0);
+    assert_int_equal(map_code(cfg().get()), RPMA_MIRROR_E_INCOMPLETE);
+    check_message(name());
+    assert_int_equal(map_code(cfg().get(), RPMA_MIRROR_F_FORCE), 0);
 }
 
-TEST(the_state_is_reported)
+FIXTURE_TEST(named_set, the_state_is_reported)
 {
-    const named_set s;
     const timer t;
-    const auto seen = inspected(s.cfg().get());
+    const auto seen = inspected(cfg().get());
     assert_int_equal(seen->copies[1].state, RPMA_MIRROR_COPY_IN_SYNC);
     assert_int_equal(seen->copies[2].state, RPMA_MIRROR_COPY_OFFLINE);
     assert_int_equal(seen->copies[2].last_error, RPMA_MIRROR_E_TIMEOUT);
@@ -187,36 +182,31 @@ TEST(a_creation_fails)
 }
 
 // A pending lookup of the background resync does not delay the end, whatever the deadline is.
-TEST(an_end_cancels_a_lookup)
+FIXTURE_TEST(evicted_set, an_end_cancels_a_lookup)
 {
-    named_set s;
-    s.evict();
-    opened m(s.cfg("timeouts 60000 60000\nbackground-resync on\n").get());
+    opened m(cfg("timeouts 60000 60000\nbackground-resync on\n").get());
     m.put(0, "opened");
     std::this_thread::sleep_for(std::chrono::seconds(1)); // the first attempt begins after at most 500 ms
     const timer t;
     m.close();
 }
 
-TEST(an_arbiter_by_name_fails_in_time)
+FIXTURE_TEST(named_set, an_arbiter_by_name_fails_in_time)
 {
-    const named_set s;
     const timer t;
     const std::string arbiter = "arbiter etcd http://" + std::string(host_name) + ":2379\n";
-    assert_int_equal(map_code(s.cfg(times + arbiter).get()), RPMA_MIRROR_E_ARBITER);
+    assert_int_equal(map_code(cfg(times + arbiter).get()), RPMA_MIRROR_E_ARBITER);
 }
 
-TEST(a_name_is_used_when_it_is_resolved)
+FIXTURE_TEST(evicted_set, a_name_is_used_when_it_is_resolved)
 {
-    named_set s;
-    s.evict();
-    opened m(s.cfg().get());
+    opened m(cfg().get());
     assert_int_equal(rpma_mirror_resync(m.get(), 2, nullptr), RPMA_MIRROR_E_TIMEOUT);
-    check_message(s.name());
+    check_message(name());
     server->answer();
     assert_ok(rpma_mirror_resync(m.get(), 2, nullptr));
     m.put(0, "synced");
-    assert_true(s.b.bytes(0, 6) == "synced");
+    assert_true(b.bytes(0, 6) == "synced");
     m.close();
 }
 
