@@ -427,11 +427,7 @@ void kill_one(std::uint64_t seed, growth_facts &facts)
 TEST(a_writer_is_killed_at_any_moment)
 {
     const shared_object<growth_facts> facts;
-    const std::uint64_t begin = number_from("MIRROR_KILL_SEED", 1), count = number_from("MIRROR_KILL_ROUNDS", 8);
-    for (std::uint64_t i = begin; i < begin + count; ++i) {
-        print_message("seed %lu\n", i);
-        kill_one(i, *facts);
-    }
+    run_rounds([&](std::uint64_t seed) { kill_one(seed, *facts); });
 }
 
 // A target is killed, or stopped until it is evicted, at any moment. The growth fails without effect or succeeds.

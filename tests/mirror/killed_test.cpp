@@ -2,7 +2,6 @@
 // Seeded faults: the writer or targets are killed, or stopped and continued, at any moment; then this or another
 // machine opens the set. Every acknowledged flush must be there, and no word may be torn. MIRROR_KILL_ROUNDS is the
 // number of rounds, MIRROR_KILL_SEED the seed of the first one.
-#include "environment.h"
 #include "shared_object.hpp"
 #include "workload.hpp"
 
@@ -92,11 +91,7 @@ void one_round(std::uint64_t seed, shared_facts &facts)
 TEST(nothing_acknowledged_is_lost)
 {
     const shared_object<shared_facts> facts;
-    const std::uint64_t begin = number_from("MIRROR_KILL_SEED", 1), count = number_from("MIRROR_KILL_ROUNDS", 8);
-    for (std::uint64_t i = begin; i < begin + count; ++i) {
-        print_message("seed %lu\n", i);
-        one_round(i, *facts);
-    }
+    run_rounds([&](std::uint64_t seed) { one_round(seed, *facts); });
 }
 
 } // namespace

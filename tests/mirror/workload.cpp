@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "environment.h"
 #include "workload.hpp"
 
 namespace
@@ -44,6 +45,15 @@ int write_one(const opened &m, std::uint64_t number, shared_facts &facts)
     if (code == 0)
         facts.published = number;
     return code;
+}
+
+void run_rounds(const std::function<void(std::uint64_t seed)> &round)
+{
+    const std::uint64_t begin = number_from("MIRROR_KILL_SEED", 1), count = number_from("MIRROR_KILL_ROUNDS", 8);
+    for (std::uint64_t seed = begin; seed < begin + count; ++seed) {
+        print_message("seed %lu\n", seed);
+        round(seed);
+    }
 }
 
 void check_all(const opened &m, const shared_facts &facts)

@@ -25,6 +25,9 @@ std::uint64_t slot_at(std::uint64_t number);
 // failed.
 int write_one(const opened &m, std::uint64_t number, shared_facts &facts);
 
+// Runs a round for each seed: MIRROR_KILL_ROUNDS is their number, MIRROR_KILL_SEED the first one.
+void run_rounds(const std::function<void(std::uint64_t seed)> &round);
+
 // Checks that every acknowledged flush, or a later one of its slot, is in the local copy, and that no word is torn.
 void check_all(const opened &m, const shared_facts &facts);
 
