@@ -131,9 +131,11 @@ int code_after_lease(const rpma_mirror_cfg *cfg)
     return code;
 }
 
-void take_over(const rpma_mirror_cfg *cfg)
+// The copies have what the writer before this one has acknowledged.
+void take_over(const rpma_mirror_cfg *cfg, const auto &...copies)
 {
     assert_ok(code_after_lease(cfg));
+    assert_true(((copies.bytes(0, 12) == "acknowledged") && ...));
 }
 
 // Returns the milliseconds that the metrics of the set report.
@@ -177,8 +179,7 @@ void put_and_die(const rpma_mirror_cfg *cfg)
 FIXTURE_TEST(with_etcd<two_hosts<one>>, the_lease_of_a_dead_writer_runs_out, "ttl 5")
 {
     put_and_die(here.get());
-    take_over(there.get());
-    assert_true(second.bytes(0, 12) == "acknowledged");
+    take_over(there.get(), second);
 }
 
 FIXTURE_TEST(with_etcd<two_hosts<one>>, a_fence_takes_the_right_of_a_living_writer, "ttl 60")
@@ -265,8 +266,7 @@ FIXTURE_TEST(with_etcd<two_hosts<two>>, a_silent_target_that_left_prevents_nothi
     b.kill();
     b.start();
     b.stop();
-    take_over(there.get());
-    assert_true(second.bytes(0, 12) == "acknowledged");
+    take_over(there.get(), second);
     assert_ok(rpma_mirror_fence(here.get(), 0, nullptr));
     take_over(here.get());
 }
@@ -302,13 +302,11 @@ FIXTURE_TEST(
 FIXTURE_TEST(with_etcd<two_hosts<two>>, etcd_records_that_no_writer_was_alone, "ttl 5", "policy availability\n")
 {
     put_and_die(here.get());
-    take_over(there.get());
-    assert_true(second.bytes(0, 12) == "acknowledged");
+    take_over(there.get(), second);
     // The writer dies when etcd has the record without b, and no copy has this record yet.
     end_before_record(there.get(), b);
     b.kill();
-    take_over(here.get());
-    assert_true(first.bytes(0, 12) == "acknowledged");
+    take_over(here.get(), first);
 }
 
 // The part becomes another file with its current content, as if it was restored from a backup.
@@ -328,8 +326,7 @@ FIXTURE_TEST(with_etcd<two_hosts<two>>, a_replaced_part_is_no_source_for_the_rec
     b.kill();
     replace_part(a);
     assert_rejected(code_after_lease(there.get()), RPMA_MIRROR_E_CHANGED, a.place());
-    take_over(here.get());
-    assert_true(a.bytes(0, 12) == "acknowledged");
+    take_over(here.get(), a);
 }
 
 // Only etcd has the record in which a is in sync again.
@@ -344,8 +341,7 @@ FIXTURE_TEST(with_etcd<two_hosts<two>>, a_resynchronized_copy_is_a_source_for_th
         const opened m(here.get());
     });
     replace_part(b);
-    take_over(there.get());
-    assert_true(second.bytes(0, 12) == "acknowledged" && b.bytes(0, 12) == "acknowledged");
+    take_over(there.get(), second, b);
 }
 
 // A lost target can be evicted only with the arbiter: without it, the writer does not continue alone.
