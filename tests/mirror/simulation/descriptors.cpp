@@ -57,45 +57,53 @@ int fail(int error)
     return -1;
 }
 
+std::shared_ptr<network::socket> new_socket(process &owner)
+{
+    const auto created = std::make_shared<network::socket>();
+    created->over = net;
+    created->owner = &owner;
+    net->sockets.push_back(created);
+    return created;
+}
+
+// Closes the socket when the process ends.
+void close_with(process &owner, const std::weak_ptr<network::socket> &weak)
+{
+    owner.at_end.push_back([weak](bool power) {
+        if (const auto s = weak.lock())
+            s->shut(!power);
+    });
+}
+
+void send_to(network::socket &from, unsigned machine)
+{
+    from.out = std::make_shared<direction>(*net, from.owner->machine, machine, net->user_timeout);
+    from.out->given_up = [weak = from.weak_from_this()] {
+        if (const auto s = weak.lock())
+            s->fail(ETIMEDOUT);
+    };
+}
+
 // Creates the server's end of the connection, and a descriptor in its process.
 void connect_to(network::socket &client, unsigned machine)
 {
     process *const server = net->servers[machine];
     const std::shared_ptr<network::socket> here = client.shared_from_this();
     const unsigned from = client.owner->machine;
-    here->out->given_up = [weak = std::weak_ptr(here)] {
-        if (const auto s = weak.lock()) {
-            s->error = ETIMEDOUT;
-            s->touch();
-        }
-    };
+    send_to(client, machine);
     here->out->send([weak = std::weak_ptr(here), server, from, machine] {
         const auto s = weak.lock();
         if (!s || s->gone)
             return;
-        if (server == nullptr || !server->alive || net->servers[machine] != server) {
-            s->error = ECONNREFUSED;
-            return s->touch();
-        }
-        const auto created = std::make_shared<network::socket>();
-        created->over = net;
-        created->owner = server;
+        if (server == nullptr || !server->alive || net->servers[machine] != server)
+            return s->fail(ECONNREFUSED);
+        const auto created = new_socket(*server);
         created->other = s;
         created->connected = true;
-        created->out = std::make_shared<direction>(*net, machine, from, net->user_timeout);
-        created->out->given_up = [back = std::weak_ptr(created)] {
-            if (const auto b = back.lock()) {
-                b->error = ETIMEDOUT;
-                b->touch();
-            }
-        };
-        net->sockets.push_back(created);
+        send_to(*created, from);
         s->other = created;
         const int fd = net->in.add(*server, created);
-        server->at_end.push_back([back = std::weak_ptr(created)](bool power) {
-            if (const auto b = back.lock())
-                b->shut(!power);
-        });
+        close_with(*server, created);
         created->out->send([s] {
             s->connected = true;
             s->touch();
@@ -209,16 +217,10 @@ int socket(int domain, int type, int protocol) noexcept
 {
     if (!inside())
         return REAL(socket)(domain, type, protocol);
-    world &in = *world::instance;
-    const auto created = std::make_shared<network::socket>();
-    created->over = net;
-    created->owner = &in.here();
-    net->sockets.push_back(created);
-    created->owner->at_end.push_back([back = std::weak_ptr(created)](bool power) {
-        if (const auto b = back.lock())
-            b->shut(!power);
-    });
-    return in.add(in.here(), created);
+    process &here = world::instance->here();
+    const auto created = new_socket(here);
+    close_with(here, created);
+    return world::instance->add(here, created);
 }
 
 int connect(int fd, const sockaddr *to, socklen_t size)
@@ -230,9 +232,7 @@ int connect(int fd, const sockaddr *to, socklen_t size)
     const int machine = machine_of(text);
     if (machine < 0)
         return fail(ENETUNREACH);
-    auto &s = the<network::socket>(fd);
-    s.out = std::make_shared<direction>(*net, s.owner->machine, static_cast<unsigned>(machine), net->user_timeout);
-    connect_to(s, static_cast<unsigned>(machine));
+    connect_to(the<network::socket>(fd), static_cast<unsigned>(machine));
     return fail(EINPROGRESS);
 }
 
@@ -303,8 +303,7 @@ ssize_t send(int fd, const void *from, size_t size, int flags)
             p->bytes += text;
             p->touch();
         } else if (const auto own = self.lock()) {
-            own->error = ECONNRESET;
-            own->touch();
+            own->fail(ECONNRESET);
         }
     });
     world::instance->perhaps_switch();
@@ -378,10 +377,7 @@ void network::hand_over(int fd, process &to)
     auto &s = the<socket>(fd);
     s.owner = &to;
     to.standard = fd;
-    to.at_end.push_back([back = s.weak_from_this()](bool power) {
-        if (const auto b = back.lock())
-            b->shut(!power);
-    });
+    close_with(to, s.weak_from_this());
 }
 
 void simulation::close_file(int fd)

@@ -2,7 +2,6 @@
 #include "device.hpp"
 
 #include <algorithm>
-#include <poll.h>
 
 namespace simulation
 {
@@ -51,11 +50,6 @@ bool device::serves_below(unsigned machine, std::uint64_t epoch) const
     });
 }
 
-short completion_queue::ready() const
-{
-    return events != 0 ? POLLIN : 0;
-}
-
 void completion_queue::push(const ibv_wc &wc)
 {
     completions.push_back(wc);
@@ -63,11 +57,6 @@ void completion_queue::push(const ibv_wc &wc)
         ++events;
     armed = false;
     adapter->over.in.touch(*owner);
-}
-
-short connection_events::ready() const
-{
-    return events.empty() ? 0 : POLLIN;
 }
 
 void queue_pair::open(process &in, unsigned peer)

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <poll.h>
 #include <string>
 
 #include "network.hpp"
@@ -17,7 +18,7 @@ struct queue_pair;
 
 // Completions, and a descriptor that becomes readable once for each requested notification.
 struct completion_queue : descriptor {
-    short ready() const override;
+    short ready() const override { return events != 0 ? POLLIN : 0; }
     void push(const ibv_wc &wc);
 
     process *owner = nullptr;
@@ -27,7 +28,7 @@ struct completion_queue : descriptor {
 };
 
 struct connection_events : descriptor {
-    short ready() const override;
+    short ready() const override { return events.empty() ? 0 : POLLIN; }
 
     process *owner = nullptr;
     std::deque<rpma_conn_event> events;

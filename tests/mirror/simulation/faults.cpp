@@ -17,10 +17,9 @@ void scenario::die(process &p, bool power, time_us back_after)
     world_.kill(p, power);
     if (power) {
         for (process *const other : daemons_)
-            if (other->machine == machine && other->alive)
+            if (other->machine == machine)
                 world_.kill(*other, true);
-        if (server->alive)
-            world_.kill(*processes_[machine], true);
+        world_.kill(*processes_[machine], true);
         network_.power(machine, false);
         storage_.lose_power(directory(machine));
     }
@@ -167,7 +166,8 @@ void scenario::operate()
     if (free && (!writer_lives() || world_.one_in(3))) {
         world_.log("machine %u takes the set", machine);
         replace_local_file(machine);
-        start_writer(machine, grows_ && world_.one_in(4) ? purpose::grow : purpose::write);
+        const bool grows = grows_ && world_.one_in(4);
+        start_writer(machine, [this, machine, grows] { grows ? (void)grow_closed(machine) : write(machine); });
     }
     world_.at(world_.between(20 * ms, 500 * ms), [this] { operate(); });
 }

@@ -60,7 +60,8 @@ void scenario::last()
             else
                 world_.at(world_.between(0, latest_begin), [this, p = processes_[m]] { begin_to_last(*p); });
         }
-        start_writer(static_cast<unsigned>(world_.below(writers)), purpose::go_without);
+        const auto m = static_cast<unsigned>(world_.below(writers));
+        start_writer(m, [this, m] { go_without(m); });
         if (!world_.run([&] { return !writer_lives(); }, 200 * second))
             world_.violated("a machine does not come to an end while a target is silent");
         world_.run([] { return false; }, 2 * latest_begin);

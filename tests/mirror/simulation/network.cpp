@@ -49,10 +49,8 @@ void network::cut(unsigned from, unsigned to, bool how)
                 continue;
             const auto other = s->other.lock();
             const unsigned at = s->owner->machine, peer = other ? other->owner->machine : at;
-            if ((at == from && peer == to) || (at == to && peer == from)) {
-                s->error = ETIMEDOUT;
-                s->touch();
-            }
+            if ((at == from && peer == to) || (at == to && peer == from))
+                s->fail(ETIMEDOUT);
         }
     });
 }
@@ -86,10 +84,8 @@ void network::reset(const std::shared_ptr<socket> &hit)
     if (!hit)
         return;
     for (const auto &s : {hit, hit->other.lock()})
-        if (s && s->connected) {
-            s->error = ECONNRESET;
-            s->touch();
-        }
+        if (s && s->connected)
+            s->fail(ECONNRESET);
 }
 
 void direction::send(std::function<void()> arrive)
@@ -155,10 +151,8 @@ void network::socket::shut(bool notify)
         // The machine has lost power: data in flight is dropped, and the peer detects the loss by a timeout.
         out->drop();
         over->in.at(over->user_timeout, [peer = other] {
-            if (const auto p = peer.lock(); p && !p->gone) {
-                p->error = ETIMEDOUT;
-                p->touch();
-            }
+            if (const auto p = peer.lock(); p && !p->gone)
+                p->fail(ETIMEDOUT);
         });
         return;
     }

@@ -94,6 +94,11 @@ struct network::socket : descriptor, std::enable_shared_from_this<network::socke
     void closed() override { shut(true); }
     void shut(bool notify);
     void touch() const { over->in.touch(*owner); }
+    void fail(int its_error)
+    {
+        error = its_error;
+        touch();
+    }
 
     network *over = nullptr;
     process *owner = nullptr;

@@ -40,10 +40,7 @@ void scenario::start_daemon(unsigned machine, int fd)
         settings.limits.sessions = UINT32_MAX;
         settings.session_timeout_s = session_timeout_s;
         rpmemd::serve_client(settings);
-        world_.at(0, [this, d] {
-            if (d->alive)
-                world_.kill(*d, false);
-        });
+        world_.at(0, [this, d] { world_.kill(*d, false); });
         world_.sleep(second);
     });
 }

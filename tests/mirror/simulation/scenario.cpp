@@ -153,32 +153,14 @@ void scenario::start_target(unsigned machine)
     };
 }
 
-void scenario::start_writer(unsigned machine, purpose why)
+void scenario::start_writer(unsigned machine, std::function<void()> work)
 {
     network_.power(machine, true);
     process *const p = world_.start("writer " + std::to_string(machine), machine);
     processes_[machine] = p;
-    world_.spawn(*p, [this, machine, p, why] {
-        switch (why) {
-        case purpose::create:
-            is_pool_ ? create_pool() : create(machine);
-            break;
-        case purpose::write:
-            write(machine);
-            break;
-        case purpose::grow:
-            grow_closed(machine);
-            break;
-        case purpose::go_without:
-            go_without(machine);
-            break;
-        case purpose::finish:
-            is_pool_ ? finish_pool(machine) : finish(machine);
-        }
-        world_.at(0, [this, p] {
-            if (p->alive)
-                world_.kill(*p, false);
-        });
+    world_.spawn(*p, [this, p, work = std::move(work)] {
+        work();
+        world_.at(0, [this, p] { world_.kill(*p, false); });
         world_.sleep(second);
     });
 }
@@ -202,7 +184,7 @@ void scenario::calm_down()
         if (d->alive && d->stopped)
             world_.go_on(*d);
     for (unsigned m = 0; m < writers; ++m)
-        if (processes_[m] != nullptr && processes_[m]->alive)
+        if (processes_[m] != nullptr)
             world_.kill(*processes_[m], false);
     for (unsigned m = writers; m < writers + targets_; ++m) {
         list_part(m, history_.requested_length);
@@ -218,7 +200,7 @@ void scenario::run()
     for (unsigned m = writers; m < writers + targets_; ++m)
         start_target(m);
     for (int tries = 0; !created_; ++tries) {
-        start_writer(0, purpose::create);
+        start_writer(0, [this] { is_pool_ ? create_pool() : create(0); });
         process *const creator = processes_[0];
         if (tries < 10 && world_.one_in(3))
             world_.at(world_.between(0, 20 * ms), [this, creator] {
@@ -229,7 +211,7 @@ void scenario::run()
             world_.violated("the set was not created");
     }
     fill_unused();
-    start_writer(0, purpose::write);
+    start_writer(0, [this] { write(0); });
     world_.at(world_.between(0, 300 * ms), [this] { strike(); });
     operate();
     world_.run([] { return false; }, world_.between(1, 8) * second);
@@ -241,8 +223,9 @@ void scenario::run()
     for (unsigned turn = 0; finished_ < 2; ++turn) {
         if (turn == 40)
             world_.violated("the set can no longer be opened");
-        replace_local_file((first + turn) % writers);
-        start_writer((first + turn) % writers, purpose::finish);
+        const unsigned m = (first + turn) % writers;
+        replace_local_file(m);
+        start_writer(m, [this, m] { is_pool_ ? finish_pool(m) : finish(m); });
         if (!world_.run([&] { return !writer_lives(); }, 100 * second))
             world_.violated("the writer does not come to an end");
     }

@@ -34,13 +34,6 @@ public:
 
 private:
     struct session;
-    enum class purpose {
-        create,
-        write,
-        grow,
-        go_without,
-        finish
-    };
     static constexpr unsigned writers = 2, lanes = 2;
     static constexpr unsigned other_copy = 5;
     // Length of a set that is compared in one batch, and of a set that is compared in several batches in flight.
@@ -57,7 +50,8 @@ private:
     void list_part(unsigned machine, std::uint64_t length) const;
     void fill_unused();
     void start_target(unsigned machine);
-    void start_writer(unsigned machine, purpose p);
+    // Starts a process that ends after its work.
+    void start_writer(unsigned machine, std::function<void()> work);
     void die(process &p, bool power, time_us back_after);
     // Returns a process of the machine, or NULL.
     process *pick_process(unsigned machine);

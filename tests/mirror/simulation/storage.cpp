@@ -389,20 +389,10 @@ SIMULATED(int, pmem2_config_new, (pmem2_config * *to), stored(to, new pmem2_conf
 SIMULATED_DELETE(pmem2_config_delete, pmem2_config)
 SIMULATED(int, pmem2_config_set_required_store_granularity, (pmem2_config *, pmem2_granularity), 0)
 
-int pmem2_config_set_length(pmem2_config *to, size_t length)
-{
-    to->length = length;
-    return 0;
-}
-
+SIMULATED(int, pmem2_config_set_length, (pmem2_config * to, size_t length), stored(&to->length, length))
 SIMULATED(int, pmem2_config_set_offset, (pmem2_config *, size_t), 0)
-
-int pmem2_config_set_vm_reservation(pmem2_config *to, pmem2_vm_reservation *range, size_t)
-{
-    to->range = range;
-    return 0;
-}
-
+SIMULATED(int, pmem2_config_set_vm_reservation, (pmem2_config * to, pmem2_vm_reservation *range, size_t),
+        stored(&to->range, range))
 SIMULATED(int, pmem2_vm_reservation_new, (pmem2_vm_reservation * *to, void *, size_t),
         stored(to, new pmem2_vm_reservation))
 SIMULATED(void *, pmem2_vm_reservation_get_address, (pmem2_vm_reservation * of), of->address)

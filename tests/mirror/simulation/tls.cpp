@@ -98,11 +98,8 @@ SIMULATED_CALL(gnutls_psk_free_server_credentials, (gnutls_psk_server_credential
 SIMULATED_CALL(gnutls_psk_set_server_credentials_function,
         (gnutls_psk_server_credentials_t to, gnutls_psk_server_credentials_function *find), to->find = find)
 
-int gnutls_credentials_set(gnutls_session_t of, gnutls_credentials_type_t type, void *credentials)
-{
-    of->credentials = credentials;
-    return 0;
-}
+SIMULATED(int, gnutls_credentials_set, (gnutls_session_t of, gnutls_credentials_type_t type, void *credentials),
+        stored(&of->credentials, credentials))
 
 int gnutls_handshake(gnutls_session_t of)
 {

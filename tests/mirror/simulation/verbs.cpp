@@ -65,13 +65,7 @@ SIMULATED_DELETE(rpma_peer_delete, rpma_peer)
 SIMULATED(int, rpma_peer_cfg_new, (rpma_peer_cfg * *to), stored(to, new rpma_peer_cfg))
 SIMULATED_DELETE(rpma_peer_cfg_delete, rpma_peer_cfg)
 SIMULATED(int, rpma_peer_cfg_set_direct_write_to_pmem, (rpma_peer_cfg *, bool), 0)
-
-int rpma_peer_cfg_get_descriptor(const rpma_peer_cfg *, void *to)
-{
-    std::memset(to, 1, 1);
-    return 0;
-}
-
+SIMULATED(int, rpma_peer_cfg_get_descriptor, (const rpma_peer_cfg *, void *to), stored(static_cast<char *>(to), 1))
 SIMULATED(int, rpma_peer_cfg_get_descriptor_size, (const rpma_peer_cfg *, size_t *size), stored(size, 1))
 SIMULATED(int, rpma_peer_cfg_from_descriptor, (const void *, size_t, rpma_peer_cfg **to), stored(to, new rpma_peer_cfg))
 SIMULATED(int, rpma_conn_cfg_new, (rpma_conn_cfg * *to), stored(to, new rpma_conn_cfg))

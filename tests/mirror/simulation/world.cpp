@@ -8,6 +8,7 @@
 #include <cxxabi.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 #include "system.hpp"
 
@@ -48,8 +49,7 @@ world::~world()
 void world::end()
 {
     for (const auto &p : processes_)
-        if (p->alive)
-            kill(*p, true);
+        kill(*p, true);
 }
 
 process *world::start(const std::string &name, unsigned machine)
@@ -72,7 +72,8 @@ void world::free_stack(fiber &f)
 // The contents of its threads' stacks and heap are never read again.
 void world::kill(process &p, bool power)
 {
-    p.alive = false;
+    if (!std::exchange(p.alive, false))
+        return;
     std::erase_if(ready_, [&](const fiber *f) { return f->of == &p; });
     for (fiber *f : p.fibers) {
         f->done = true;

@@ -97,7 +97,7 @@ public:
 
     process *start(const std::string &name, unsigned machine);
     bool is_alive(int number) const;
-    // Kills the process. If power is true, the machine fails too, and its peers are not notified.
+    // Kills the process, unless it is dead. If power is true, the machine fails too, and its peers are not notified.
     void kill(process &p, bool power);
     // Kills all processes.
     void end();
