@@ -162,18 +162,14 @@ STAND_IN(int, clone, (int (*function)(void *), void *stack, int flags, void *arg
         (function, stack, flags, argument), fail_with(EAGAIN, -1))
 
 /* Calls that have an effect even if they fail. */
-int __real_rpma_conn_req_connect(
-        struct rpma_conn_req **request, const struct rpma_conn_private_data *data, struct rpma_conn **conn);
-int __wrap_rpma_conn_req_connect(
-        struct rpma_conn_req **request, const struct rpma_conn_private_data *data, struct rpma_conn **conn);
-int __wrap_rpma_conn_req_connect(
-        struct rpma_conn_req **request, const struct rpma_conn_private_data *data, struct rpma_conn **conn)
+static int fail_to_connect(struct rpma_conn_req **request)
 {
-    if (!fails("rpma_conn_req_connect"))
-        return __real_rpma_conn_req_connect(request, data, conn);
     rpma_conn_req_delete(request);
     return PROVIDER;
 }
+STAND_IN(int, rpma_conn_req_connect,
+        (struct rpma_conn_req * *request, const struct rpma_conn_private_data *data, struct rpma_conn **conn),
+        (request, data, conn), fail_to_connect(request))
 
 #define STAND_IN_AT_THE_END(function, of)                                                                              \
     int __real_##function(of what);                                                                                    \
