@@ -296,11 +296,8 @@ FIXTURE_TEST(place, a_completed_resync_survives)
         s.resynced = resynced;
         copy_stamp stamp;
         stamp.size = 4096;
-        {
-            opened_file file(path);
-            assert_int_equal(file.store(s, stamp), 0);
-        }
-        opened_file file(path);
+        assert_int_equal(opened_file(path).store(s, stamp), 0);
+        const opened_file file(path);
         assert_true(file.state() == s && file.stamp() == stamp);
     }
 }
