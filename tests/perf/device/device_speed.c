@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum {
-    window = stream_window, /* large writes in flight: the capacity of the queue */
+    window = 16, /* large writes in flight: the capacity of the queue */
     rate_window = 14,
     series = 100, /* writes of a batch; a busy machine takes long for more */
     crowd = 512,
@@ -36,6 +36,7 @@ struct bench {
     struct remote r;
     struct floors floors;
     struct ibv_qp_ex *qp;
+    unsigned batch; /* number of writes of a call */
     wr_flush_function flush;
     uint8_t flush_level;
 };
@@ -98,28 +99,14 @@ static void do_read(void *bench)
 }
 
 /* Signals only the last write. */
-static void write_many(struct bench *b, unsigned count)
+static void do_writes(void *bench)
 {
+    struct bench *b = bench;
     ibv_wr_start(b->qp);
-    for (unsigned i = 1; i < count; ++i)
+    for (unsigned i = 1; i < b->batch; ++i)
         post_write(b, 0);
     post_write(b, IBV_SEND_SIGNALED);
     complete(b);
-}
-
-static void do_write(void *bench)
-{
-    write_many(bench, 1);
-}
-
-static void do_write_window(void *bench)
-{
-    write_many(bench, window);
-}
-
-static void do_write_rate(void *bench)
-{
-    write_many(bench, rate_window);
 }
 
 /* Sends a message and receives its reply. */
@@ -153,7 +140,7 @@ static void prepare_server(void)
 
 static void start(struct bench *b, uint8_t *memory, void (*act)(struct pair *))
 {
-    *b = (struct bench){.floors.source = malloc(memory_size), .flush_level = flush_global};
+    *b = (struct bench){.floors.source = malloc(memory_size), .batch = 1, .flush_level = flush_global};
     fill(b->floors.source, memory_size, 1); /* never-written memory maps the zero page, which is read faster */
     start_server(&b->r,
             &(struct server_plan){.prepare = prepare_server,
@@ -205,7 +192,7 @@ static void measure_memory(const char *kind, uint8_t *memory, const char *floor_
     const struct {
         const char *operation;
         struct contender ours;
-    } operations[] = {{"WRITE", {do_write, &b, 1, 0}}, {"WRITE+FLUSH", {do_write_and_flush, &b, 1, 0}},
+    } operations[] = {{"WRITE", {do_writes, &b, 1, 0}}, {"WRITE+FLUSH", {do_write_and_flush, &b, 1, 0}},
             {"READ", {do_read, &b, 1, 0}}};
     for (size_t i = 0; i < size_count; ++i) {
         b.floors.bytes = sizes[i];
@@ -215,11 +202,13 @@ static void measure_memory(const char *kind, uint8_t *memory, const char *floor_
         }
     }
     b.floors.bytes = sizes[0];
+    b.batch = rate_window;
     snprintf(name, sizeof(name), "WRITE rate, %s", kind);
-    compare(name, &(struct contender){do_write_rate, &b, rate_window, 0}, floor_name, &floor, b.floors.bytes);
+    compare(name, &(struct contender){do_writes, &b, rate_window, 0}, floor_name, &floor, b.floors.bytes);
     b.floors.bytes = sizes[size_count - 1];
+    b.batch = window;
     snprintf(name, sizeof(name), "WRITE bandwidth, %s", kind);
-    compare(name, &(struct contender){do_write_window, &b, window, 0}, floor_name, &floor, b.floors.bytes);
+    compare(name, &(struct contender){do_writes, &b, window, 0}, floor_name, &floor, b.floors.bytes);
     leave(&b);
 }
 
@@ -344,17 +333,18 @@ static void measure_tcp(void)
     meet(&b, NULL, NULL);
     for (size_t i = 0; i < size_count; ++i) {
         b.floors.bytes = sizes[i];
-        start_responder(&p, sizes[i]);
-        const struct contender floor = {request_and_acknowledgement, &p, 1, p.pid};
-        compare("WRITE, TCP", &(struct contender){do_write, &b, 1, 0}, "request, ack", &floor, sizes[i]);
+        start_on_tcp(&p, sizes[i], 1);
+        const struct contender floor = {send_on_tcp, &p, 1, p.pid};
+        compare("WRITE, TCP", &(struct contender){do_writes, &b, 1, 0}, "request, ack", &floor, sizes[i]);
         compare("WRITE+FLUSH, TCP", &(struct contender){do_write_and_flush, &b, 1, 0}, "request, ack", &floor,
                 sizes[i]);
         stop_partner(&p);
     }
     const size_t max_size = sizes[size_count - 1];
-    start_sink(&p, max_size);
-    compare("WRITE bandwidth, TCP", &(struct contender){do_write_window, &b, window, 0}, "stream",
-            &(struct contender){stream, &p, stream_window, p.pid}, max_size);
+    start_on_tcp(&p, max_size, window);
+    b.batch = window;
+    compare("WRITE bandwidth, TCP", &(struct contender){do_writes, &b, window, 0}, "stream",
+            &(struct contender){send_on_tcp, &p, window, p.pid}, max_size);
     stop_partner(&p);
     leave(&b);
 }
@@ -363,13 +353,13 @@ static void measure_tcp(void)
 static void do_write_series(void *bench)
 {
     for (unsigned i = 0; i < series; ++i)
-        write_many(bench, 1);
+        do_writes(bench);
 }
 
 static void exchange_series(void *partner)
 {
     for (unsigned i = 0; i < series; ++i)
-        exchange_datagrams(partner);
+        send_on_udp(partner);
 }
 
 /* Measures writes of few bytes, and the packet rate of long ones, beside UDP packets of equal sizes. */
@@ -384,44 +374,41 @@ static void measure_roce(void)
     const size_t mtu = (size_t)128 << attr.path_mtu;
     char name[64];
     b.floors.bytes = sizes[0];
-    start_datagrams(&p, sizes[0], mtu);
+    start_on_udp(&p, sizes[0], 1, mtu);
     show("WRITE, RoCE", sizes[0],
             time_in_turns(&(struct contender){do_write_series, &b, series, 0},
                     &(struct contender){exchange_series, &p, series, p.pid}, sizes[2]),
             "UDP round trip");
     stop_partner(&p);
     b.floors.bytes = sizes[2];
-    start_datagrams(&p, sizes[2], mtu);
+    b.batch = window;
+    start_on_udp(&p, sizes[2], window, mtu);
     snprintf(name, sizeof(name), "WRITE bandwidth, RoCE, MTU %zu", mtu);
-    compare(name, &(struct contender){do_write_window, &b, window, 0}, "UDP packets",
-            &(struct contender){stream_datagrams, &p, stream_window, p.pid}, sizes[2]);
+    compare(name, &(struct contender){do_writes, &b, window, 0}, "UDP packets",
+            &(struct contender){send_on_udp, &p, window, p.pid}, sizes[2]);
     stop_partner(&p);
     leave(&b);
 }
 
 int main(int argc, char **argv)
 {
-    const bool in_threads = argc == 2 && strcmp(argv[1], "threads") == 0;
-    const bool local = argc == 2 && strcmp(argv[1], "shm") == 0;
-    const bool roce = argc == 2 && strcmp(argv[1], "roce") == 0;
-    if (!local && !roce && !in_threads && (argc != 2 || strcmp(argv[1], "tcp") != 0)) {
-        fprintf(stderr, "Usage: softrdma run -- device_speed shm|tcp|roce|threads\n");
-        return 2;
+    static const struct {
+        const char *name, *transport;
+        void (*measure[7])(void);
+    } modes[] = {{"shm", "shm",
+                         {measure_private, measure_mapped, measure_durable, measure_messages, measure_connections,
+                                 measure_connections_and_regions}},
+            {"tcp", "tcp", {measure_tcp}}, {"roce", "roce", {measure_roce}}, {"threads", "shm", {measure_threads}}};
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); ++i) {
+        if (argc != 2 || strcmp(argv[1], modes[i].name) != 0)
+            continue;
+        setenv("SOFTRDMA_TRANSPORT", modes[i].transport, 1);
+        pin(0);
+        know_processors();
+        for (size_t n = 0; modes[i].measure[n] != NULL; ++n)
+            in_own_process(modes[i].measure[n]);
+        return 0;
     }
-    setenv("SOFTRDMA_TRANSPORT", in_threads ? "shm" : argv[1], 1);
-    pin(0);
-    know_processors();
-    if (in_threads) {
-        in_own_process(measure_threads);
-    } else if (local) {
-        in_own_process(measure_private);
-        in_own_process(measure_mapped);
-        in_own_process(measure_durable);
-        in_own_process(measure_messages);
-        in_own_process(measure_connections);
-        in_own_process(measure_connections_and_regions);
-    } else {
-        in_own_process(roce ? measure_roce : measure_tcp);
-    }
-    return 0;
+    fprintf(stderr, "Usage: softrdma run -- device_speed shm|tcp|roce|threads\n");
+    return 2;
 }

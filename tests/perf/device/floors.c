@@ -155,10 +155,10 @@ static void connect_ends(int ends[2])
     }
 }
 
-static void start_on_tcp(struct partner *p, size_t bytes, unsigned pieces)
+void start_on_tcp(struct partner *p, size_t bytes, unsigned messages)
 {
     int ends[2];
-    *p = (struct partner){.bytes = bytes, .source = malloc(bytes)};
+    *p = (struct partner){.bytes = bytes, .source = malloc(bytes), .messages = messages};
     memset(p->source, 1, bytes); /* never-written memory maps the zero page, which is read faster */
     connect_ends(ends);
     p->pid = fork_partner();
@@ -170,38 +170,19 @@ static void start_on_tcp(struct partner *p, size_t bytes, unsigned pieces)
     close(ends[0]);
     const uint8_t answer[acknowledgement] = {0};
     for (;;) {
-        for (unsigned i = 0; i < pieces; ++i)
+        for (unsigned i = 0; i < messages; ++i)
             receive_all(ends[1], p->source, bytes);
         send_all(ends[1], answer, sizeof(answer));
     }
 }
 
-void start_responder(struct partner *p, size_t bytes)
+void send_on_tcp(void *partner)
 {
-    start_on_tcp(p, bytes, 1);
-}
-
-void start_sink(struct partner *p, size_t bytes)
-{
-    start_on_tcp(p, bytes, stream_window);
-}
-
-static void send_pieces(struct partner *p, unsigned pieces)
-{
+    struct partner *p = partner;
     uint8_t answer[acknowledgement];
-    for (unsigned i = 0; i < pieces; ++i)
+    for (unsigned i = 0; i < p->messages; ++i)
         send_all(p->socket, p->source, p->bytes);
     receive_all(p->socket, answer, sizeof(answer));
-}
-
-void request_and_acknowledgement(void *partner)
-{
-    send_pieces(partner, 1);
-}
-
-void stream(void *partner)
-{
-    send_pieces(partner, stream_window);
 }
 
 /* Sizes of the packets and their number, as in the device. */
@@ -237,11 +218,11 @@ static void answer_datagrams(int fd, size_t mtu)
 }
 
 /* Connects both ends over UDP on loopback. */
-void start_datagrams(struct partner *p, size_t bytes, size_t mtu)
+void start_on_udp(struct partner *p, size_t bytes, unsigned messages, size_t mtu)
 {
     int ends[2];
     struct sockaddr_in addresses[2];
-    *p = (struct partner){.bytes = bytes, .source = malloc(bytes), .mtu = mtu};
+    *p = (struct partner){.bytes = bytes, .source = malloc(bytes), .messages = messages, .mtu = mtu};
     memset(p->source, 1, bytes);
     for (unsigned i = 0; i < 2; ++i) {
         socklen_t length = sizeof(addresses[i]);
@@ -262,12 +243,13 @@ void start_datagrams(struct partner *p, size_t bytes, size_t mtu)
         answer_datagrams(p->socket, mtu);
 }
 
-static void send_datagrams(struct partner *p, unsigned messages)
+void send_on_udp(void *partner)
 {
     static struct datagrams d;
+    struct partner *p = partner;
     uint8_t answer[bth_and_crc + aeth];
     const size_t per_message = (p->bytes + p->mtu - 1) / p->mtu;
-    const size_t all = per_message * messages;
+    const size_t all = per_message * p->messages;
     size_t sent = 0;
     for (size_t acknowledged = 0; acknowledged < all;) {
         unsigned count = 0;
@@ -290,16 +272,6 @@ static void send_datagrams(struct partner *p, unsigned messages)
             acknowledged += all - acknowledged < ack_interval ? all - acknowledged : ack_interval;
         }
     }
-}
-
-void stream_datagrams(void *partner)
-{
-    send_datagrams(partner, stream_window);
-}
-
-void exchange_datagrams(void *partner)
-{
-    send_datagrams(partner, 1);
 }
 
 void stop_partner(struct partner *p)

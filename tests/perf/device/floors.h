@@ -24,28 +24,20 @@ struct partner {
     uint8_t *source;
     struct rings *rings;
     int socket;
-    size_t mtu; /* payload of a datagram */
+    unsigned messages; /* number of messages for each acknowledgment */
+    size_t mtu;        /* payload of a datagram */
     pid_t pid;
-};
-
-enum {
-    stream_window = 16,
 };
 
 /* Copies a message into shared memory and the reply out of it. */
 void start_messenger(struct partner *p, size_t bytes);
 void exchange_message(void *partner);
-/* Sends a request with data over TCP on loopback and receives an acknowledgment of 32 bytes. Both sides poll. */
-void start_responder(struct partner *p, size_t bytes);
-void request_and_acknowledgement(void *partner);
-/* Sends `stream_window` chunks over TCP on loopback and receives one acknowledgment. */
-void start_sink(struct partner *p, size_t bytes);
-void stream(void *partner);
-/* Sends `stream_window` messages over UDP on loopback in the packets that a WRITE over RoCE needs. The receiver
- * acknowledges each sixteenth packet and the last one; 64 packets may be in flight. Both sides poll. */
-void start_datagrams(struct partner *p, size_t bytes, size_t mtu);
-void stream_datagrams(void *partner);
-/* Sends one of these messages. */
-void exchange_datagrams(void *partner);
+/* Sends messages over TCP on loopback and receives an acknowledgment of 32 bytes. Both sides poll. */
+void start_on_tcp(struct partner *p, size_t bytes, unsigned messages);
+void send_on_tcp(void *partner);
+/* Sends messages over UDP on loopback in the packets that a WRITE over RoCE needs. The receiver acknowledges each
+ * sixteenth packet and the last one; 64 packets may be in flight. Both sides poll. */
+void start_on_udp(struct partner *p, size_t bytes, unsigned messages, size_t mtu);
+void send_on_udp(void *partner);
 
 void stop_partner(struct partner *p);
