@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares times of the software device with UCX and libfabric, and with the time that the machine needs for the same work.
+With --roce, compares writes over RoCE with plain UDP packets of the same sizes and number, between two processes of this host.
 
 All take turns in one run on the same two processors. The table shows medians, also of the ratios."""
 
@@ -11,23 +12,29 @@ import dataclasses
 import os
 import pathlib
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from common import execute, free_port  # noqa: E402
+
 SIZES = (8, 4096, 65536, 1 << 20)
 # Maximum ratio of an operation's time to its time in the earlier build.
 LIMIT = 1.25
 BEFORE = "before"
 TIMEOUT_S = 120
+INTERFACE_MTUS = (65536, 1500)  # path MTU 4096 and 1024
 EPILOG = """\
 UCX needs a build that found libucx-dev and the tool ucx_perftest (ucx-utils), libfabric the tool fi_pingpong
 (libfabric-bin); missing tools are reported. UCX writes into memory that the program allocated, as the device does.
 Measurements pause while another machine slows a processor down; if that takes too long, the table shows for how many
 runs of a row the measurement continued.
+Over RoCE a ratio of 1.43 is 0.7 of the packet rate of UDP. The results are valid on an idle machine only: both ends of a
+packet need a processor at the same time. The UDP sockets only transfer the packets: they lack the invariant CRC, and the
+copy for a retransmission. --roce needs root, for a network namespace.
 Exit status: 0 done, 1 a program failed, or a row takes more than 1.25 times its previous time, 2 wrong command line."""
 
 Row = tuple[str, int]
@@ -35,20 +42,12 @@ Row = tuple[str, int]
 
 def run(command: list[str], **environment: str) -> str:
     try:
-        result = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-            env={**os.environ, **environment}, timeout=TIMEOUT_S)
+        result = execute(command, env={**os.environ, **environment}, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         sys.exit(f"device_table: {' '.join(command)} takes more than {TIMEOUT_S} s: is the machine busy with something else?")
     if result.returncode != 0:
         sys.exit(f"device_table: {' '.join(command)} failed with status {result.returncode}:\n{result.stderr.strip()}")
     return result.stdout
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextlib.contextmanager
@@ -68,9 +67,7 @@ def serving(command: list[str], **environment: str) -> Iterator[None]:
 def of_client(command: list[str], **environment: str) -> str:
     """Returns the output of a client, which starts once its server listens."""
     for attempts_left in reversed(range(20)):
-        result = subprocess.run(
-            ["taskset", "-c", "0", *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-            env={**os.environ, **environment}, timeout=TIMEOUT_S)
+        result = execute(["taskset", "-c", "0", *command], env={**os.environ, **environment}, timeout=TIMEOUT_S)
         if result.returncode == 0:
             return result.stdout
         if attempts_left:
@@ -92,8 +89,9 @@ def of_two(server: Callable[[str], list[str]], client: Callable[[str], list[str]
     sys.exit(f"device_table: {failure}")
 
 
-def of_device(build: pathlib.Path, path: str) -> Iterator[tuple[Row, float, str, float, bool]]:
-    for line in run([str(build / "bin" / "softrdma"), "run", "--", str(build / "bin" / "device_speed"), path]).splitlines():
+def of_device(build: pathlib.Path, path: str, *prefix: str) -> Iterator[tuple[Row, float, str, float, bool]]:
+    command = [*prefix, str(build / "bin" / "softrdma"), "run", "--", str(build / "bin" / "device_speed"), path]
+    for line in run(command).splitlines():
         operation, size, ours, floor, floor_ns, disturbed = line.split("\t")
         yield (operation, int(size)), float(ours), floor, float(floor_ns), disturbed == "1"
 
@@ -202,19 +200,43 @@ def show_threads(build: pathlib.Path, runs: int, no_ucx: str) -> None:
         print(f"{name:32} {size:8.0f} {ns:10.0f} {fairness:16.2f} {ratio:12.2f}")
 
 
-def main() -> int:
+def show_roce(build: pathlib.Path, runs: int) -> None:
+    table = Table()
+    for _ in range(runs):
+        for mtu in INTERFACE_MTUS:
+            own_network = ["unshare", "--net", "sh", "-c", f'ip link set lo mtu {mtu} up && exec "$@"', "sh"]
+            for measured in of_device(build, "roce", *own_network):
+                table.add_device(*measured)
+    table.show([])
+
+
+def argument_parser(description: str, epilog: str, build: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=pathlib.Path, help="a build of type Release, with the tests")
+        description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, help=build)
+    parser.add_argument("--runs", type=positive, default=5, metavar="N", help="turns of each (default: %(default)s)")
+    return parser
+
+
+def positive(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("at least one")
+    return int(text)
+
+
+def main() -> int:
+    parser = argument_parser(__doc__, EPILOG, "a build of type Release, with the tests")
     parser.add_argument("--before", type=pathlib.Path, metavar="BUILD", help="such a build of an earlier commit, measured in turns")
-    parser.add_argument("--runs", type=int, default=5, metavar="N", help="turns of each (default: %(default)s)")
-    parser.add_argument("--threads", action="store_true", help="measure only several threads")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--threads", action="store_true", help="measure only several threads")
+    only.add_argument("--roce", action="store_true", help="measure only writes over RoCE")
     options = parser.parse_args()
-    if options.runs < 1:
-        parser.error("--runs: at least one")
     for build in filter(None, (options.build, options.before)):
         if not (build / "bin" / "device_speed").exists():
             parser.error(f"{build}: bin/device_speed not found (build the tests)")
+    if options.roce:
+        show_roce(options.build, options.runs)
+        return 0
 
     table = Table()
     beside = others(options.build)

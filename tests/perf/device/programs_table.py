@@ -4,7 +4,6 @@
 
 Both take turns in one run on the same two processors. The table shows medians, also of the ratios."""
 
-import argparse
 import dataclasses
 import pathlib
 import re
@@ -14,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-from device_table import of_two, run, ucx_messages
+from device_table import argument_parser, of_two, run, ucx_messages
 
 SIZES = (8, 4096)
 ROUNDS = "2000"
@@ -87,13 +86,8 @@ def show(pair: Pair, device: list[Times], others: list[Times]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=pathlib.Path, help="an optimised build of the project, such as build/dev")
-    parser.add_argument("--runs", type=int, default=5, metavar="N", help="turns of each (default: %(default)s)")
+    parser = argument_parser(__doc__, EPILOG, "an optimised build of the project, such as build/dev")
     options = parser.parse_args()
-    if options.runs < 1:
-        parser.error("--runs: at least one")
     if not (options.build / "bin" / "softrdma").exists():
         parser.error(f"{options.build}: bin/softrdma not found")
     with tempfile.TemporaryDirectory() as directory:
