@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <functional>
 #include <random>
+#include <string_view>
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
@@ -336,38 +337,58 @@ double measure_failover()
     return median(seconds);
 }
 
-// The 99th percentile of flushes of 4 KiB in us, alone and during the resync of another target that differs completely.
-std::pair<double, double> measure_beside_resync()
+// Durations of flushes of 4 KiB in us, alone and during the resync of another target that differs completely.
+struct beside_resync {
+    std::vector<double> alone, beside;
+    std::vector<double> rate; // GB/s of the resyncs, with connecting and joining
+};
+
+beside_resync measure_beside_resync(int resyncs, std::uint64_t bytes_per_second)
 {
     made_set set(2, big_set);
     const opened o(set.cfg.get());
     set.targets[1].kill();
     o.expect(RPMA_MIRROR_EVENT_EVICTED);
-    std::vector<double> alone, beside;
+    beside_resync found;
+    auto options = sized<rpma_mirror_resync_options>();
+    options.bytes_per_second = bytes_per_second;
     std::size_t round = 0;
     const auto flush_into = [&](std::vector<double> &us) {
         const auto start = clock_type::now();
         flush_page(o.get(), round++);
         us.push_back(seconds_since(start) * 1e6);
     };
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < resyncs; ++i) {
         for (std::size_t at = 0; at < big_set; at += 64)
             ++o.address()[at];
         must(o.flush(0, big_set));
         for (std::size_t j = 0; j < rounds; ++j)
-            flush_into(alone);
+            flush_into(found.alone);
         set.targets[1].start();
         std::atomic<bool> done = false;
         std::jthread resync([&] {
-            must(rpma_mirror_resync(o.get(), 2, nullptr));
+            const auto start = clock_type::now();
+            must(rpma_mirror_resync(o.get(), 2, &options));
+            found.rate.push_back(big_set / 1e9 / seconds_since(start));
             done = true;
         });
         while (!done)
-            flush_into(beside);
+            flush_into(found.beside);
+        resync.join();
         set.targets[1].kill();
         o.expect(RPMA_MIRROR_EVENT_EVICTED);
     }
-    return {percentile(alone, 99), percentile(beside, 99)};
+    return found;
+}
+
+void print_beside_resync(const beside_resync &of)
+{
+    for (const auto &[name, us] : {std::pair{"without a resync", &of.alone}, std::pair{"during a resync", &of.beside}})
+        std::printf("flushes of 4 KiB %-17s %7zu: us: median %.1f, 90 %% %.1f, 99 %% %.1f, maximum %.1f\n", name,
+                us->size(), median(*us), percentile(*us, 90), percentile(*us, 99), std::ranges::max(*us));
+    std::printf("%-60s %6.2f\n", "resync during these flushes, GB/s", median(of.rate));
+    std::printf("%-60s %6.2f\n", "p99 of a flush of 4 KiB beside a resync / without",
+            percentile(of.beside, 99) / percentile(of.alone, 99));
 }
 
 // Throughput of the network, then of the target's memory.
@@ -385,8 +406,14 @@ double measure_network()
 
 } // namespace
 
-int main()
+// The arguments `beside`, a number of resyncs and their rate in bytes per second (0: no limit) measure only flushes
+// during these resyncs.
+int main(int argc, char **argv)
 {
+    if (argc == 4 && std::string_view(argv[1]) == "beside") {
+        print_beside_resync(measure_beside_resync(std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10)));
+        return 0;
+    }
     auto *const memory = static_cast<char *>(
             mmap(nullptr, big_set, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -395,7 +422,7 @@ int main()
     const rates opening = measure_opening();
     const rates back = measure_return();
     const double failover = measure_failover();
-    const auto [alone, beside] = measure_beside_resync();
+    const beside_resync beside = measure_beside_resync(5, 0);
     connect_plain(std::getenv("RPMEM_TEST_DIR"), memory);
     unsigned lanes = 1;
     pool = rpmem_create("local:", "plain.set", memory, length, &lanes, nullptr);
@@ -417,7 +444,6 @@ int main()
     std::printf("%-60s %6.2f\n", "rpma_write + rpma_flush of 1 MiB each, GB/s", network);
     std::printf("%-60s %6.2f\n", "resync of all of it / rpma_write + rpma_flush of 1 MiB each", back.resync / network);
     std::printf("%-60s %6.2f\n", "opening of 1 GiB after a crash, seconds", failover);
-    std::printf("%-60s %6.2f\n", "p99 of a flush of 4 KiB beside a resync / without", beside / alone);
-    std::printf("%-60s %6.2f\n", "p99 of a flush of 4 KiB without a resync, us", alone);
+    print_beside_resync(beside);
     return 0;
 }
