@@ -30,7 +30,8 @@ int lane_watch::add(unsigned copy, const replica::region_lane &lane, const repli
 {
     if ((added_ >> copy & 1) != 0)
         return 0;
-    for (const int fd : {lane.completion_fd(), lane.connection_fd(), lost.fd()})
+    const auto [completions, connection] = lane.fds();
+    for (const int fd : {completions, connection, lost.fd()})
         if (const int error = add(fd); error != 0 && error != EEXIST)
             return error;
     added_ |= 1U << copy;

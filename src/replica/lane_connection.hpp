@@ -3,6 +3,7 @@
 
 #include <librpma.h>
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -101,8 +102,8 @@ public:
     // becomes readable at the next completion or at the end of the connection.
     int poll_completions(bool *progress);
     bool is_complete(std::uint64_t ticket) const { return finished_ >= ticket; }
-    int completion_fd() const { return cq_fd_; }
-    int connection_fd() const { return event_fd_; }
+    // Returns the descriptors of completions and of the connection.
+    std::array<int, 2> fds() const { return {cq_fd_, event_fd_}; }
 
 protected:
     // Kind of the operation, in the lowest bits of the completion's context; the others are the number of operations.
