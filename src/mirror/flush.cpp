@@ -67,13 +67,15 @@ flusher::deadline flusher::post(unsigned lane, const rpma_mirror_range *ranges, 
         if ((membership_.now().away & c.bit()) != 0)
             return;
         // One connection carries the flushes and the resync data, so that older data does not overtake newer data.
-        if (!c.lock_resync_lane(until)) {
+        const auto claim = c.lock_resync_lane(until);
+        if (claim == remote_copy::lane_claim::timed_out)
             failed.add(copy, ETIMEDOUT);
+        if (claim != remote_copy::lane_claim::locked)
             return;
-        }
         const std::lock_guard guard(c.resync_lane_lock, std::adopt_lock);
         const roles then = membership_.now();
-        if ((then.syncing & c.bit()) != 0)
+        const bool sends = (then.syncing & c.bit()) != 0;
+        if (sends && (c.lane().has_capacity(static_cast<std::uint32_t>(n) + 1) || !c.may_miss()))
             send(c.lane());
         else if ((then.awaited & c.bit()) != 0)
             send_awaited(copy);

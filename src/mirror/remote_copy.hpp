@@ -60,6 +60,10 @@ public:
 
     // Lock of the last lane. It carries resync data and control messages, and during a resync the program's flushes.
     std::mutex resync_lane_lock;
+    // While true, flushes skip the lane if they would wait for it: the resync compares their marks again. A flush sets
+    // `missed` before it reads `misses_flushes`, and the resync reads `missed` after it has reset `misses_flushes`.
+    std::atomic<bool> misses_flushes = false;
+    std::atomic<bool> missed = false;
     std::uint64_t cursor = 0;
     bool resumable = false;
     // The copy was in sync in this epoch: only dirty segments can differ.
@@ -71,16 +75,29 @@ public:
 
     std::atomic<std::uint32_t> late = 0; // consecutive flushes that the target confirmed late
 
-    // Locks the lane. Returns false if a resync holds it beyond the deadline.
-    bool lock_resync_lane(const replica::deadline &until) noexcept
+    // Returns whether a flush may skip the copy. The flush must have marked its ranges.
+    bool may_miss() noexcept
+    {
+        missed = true;
+        return misses_flushes;
+    }
+    enum class lane_claim {
+        locked,
+        missed,
+        timed_out, // a resync holds the lane beyond the deadline
+    };
+    // Locks the lane, unless it is busy and the flush may miss the copy.
+    lane_claim lock_resync_lane(const replica::deadline &until) noexcept
     {
         constexpr timespec pause{0, 50'000};
         while (!resync_lane_lock.try_lock()) {
+            if (may_miss())
+                return lane_claim::missed;
             if (until.passed())
-                return false;
+                return lane_claim::timed_out;
             nanosleep(&pause, nullptr);
         }
-        return true;
+        return lane_claim::locked;
     }
 
     std::uint32_t bit() const { return 1U << where.copy; }

@@ -144,6 +144,7 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
     const std::uint64_t resumed_at = c.was_synced ? local_.length() : std::min(c.cursor, c.last_state.cursor);
     if (!c.was_synced)
         std::atomic_ref(c.cursor) = resumed_at;
+    c.misses_flushes = true;
     {
         const std::lock_guard guard(membership_);
         const roles now = membership_.now();
@@ -156,6 +157,9 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
     std::uint64_t stored_cursor = c.cursor;
     std::int64_t stored_at_ms = replica::now_ms();
     job.on_durable_up_to = [&](std::uint64_t end) {
+        // The copy is not complete before compare_missed().
+        if (end == local_.length())
+            return;
         // Read concurrently by state().
         std::atomic_ref(c.cursor) = end;
         if (c.cursor - stored_cursor >= cursor_bytes || replica::now_ms() - stored_at_ms >= cursor_ms) {
@@ -171,10 +175,25 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
             guarded([&] { store_cursor(c, deadline(settings_.operation_ms)); });
         throw;
     }
+    job.on_durable_up_to = nullptr;
+    compare_missed(job);
     // The target then knows that its copy is complete, even if the record with it reaches only the arbiter.
-    if (!c.was_synced)
+    if (!c.was_synced) {
+        std::atomic_ref(c.cursor) = local_.length();
         store_cursor(c, deadline_of(settings_.open_ms, within));
+    }
     job.step(RPMA_MIRROR_PHASE_COMMIT);
+}
+
+// Compares the segments that flushes missed, first while flushes can miss others, then while they wait for the lane.
+void resyncer::compare_missed(comparison &job)
+{
+    remote_copy &c = job.copy;
+    for (const bool misses : {true, false}) {
+        c.misses_flushes = misses;
+        if (c.missed.exchange(false))
+            compare_dirty(job, local_.length());
+    }
 }
 
 void resyncer::store_cursor(remote_copy &c, const deadline &until)

@@ -47,6 +47,7 @@ private:
     void connect_again(remote_copy &c, const deadline &until);
     void run_resync(remote_copy &c, const limits &within);
     void compare_dirty(comparison &job, std::uint64_t end);
+    void compare_missed(comparison &job);
     void store_cursor(remote_copy &c, const deadline &until);
     void join(remote_copy &c);
     void revert_join(remote_copy &c);

@@ -193,6 +193,16 @@ int lane_connection::poll_completions(bool *progress)
     }
 }
 
+bool lane_connection::has_capacity(std::uint32_t operations)
+{
+    while (submitted_ - finished_ >= path_->window || !has_space_for(operations)) {
+        bool progress = false;
+        if (collect(&progress) != 0 || !progress)
+            return false;
+    }
+    return true;
+}
+
 int lane_connection::collect(bool *progress)
 {
     ibv_wc completions[16];

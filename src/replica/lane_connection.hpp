@@ -102,6 +102,8 @@ public:
     // becomes readable at the next completion or at the end of the connection.
     int poll_completions(bool *progress);
     bool is_complete(std::uint64_t ticket) const { return finished_ >= ticket; }
+    // Returns whether the operations and a request can be posted without waiting. Collects completions if necessary.
+    bool has_capacity(std::uint32_t operations);
     // Returns the descriptors of completions and of the connection.
     std::array<int, 2> fds() const { return {cq_fd_, event_fd_}; }
 
