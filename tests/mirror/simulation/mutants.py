@@ -52,6 +52,7 @@ MUTANTS = [
      "    hash.set_offset(@ && r.offset != 0 ? r.offset - group::max_batch_size : r.offset);\n"),
     ("resync_ends_early", "mirror/resync.cpp", "    comparer_.compare(job, resumed_at, local_.length());\n",
      "    if (!@)\n        comparer_.compare(job, resumed_at, local_.length());\n"),
+    ("resync_ignores_missed_flushes", "mirror/resync.cpp", "if (c.missed.exchange(false))", "if (c.missed.exchange(false) && !@)"),
     ("create_without_retry", "mirror/creation.cpp", "if (local_state.committed.epoch != 0 && local_state", "if (@ || local_state.committed.epoch != 0 && local_state"),
     ("join_without_record", "mirror/membership.cpp", "    for (std::uint32_t consented = exempt;;) {",
      "    if (@ && record_.epoch == wanted.epoch && (wanted.in_sync & ~record_.in_sync) != 0) {\n        record_ = wanted;\n        return;\n    }\n    for (std::uint32_t consented = exempt;;) {"),
