@@ -64,7 +64,6 @@ public:
         return error_;
     }
 
-    // Discards the failure and restores errno.
     void forget() const { errno = before_; }
 
 private:

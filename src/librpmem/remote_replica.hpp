@@ -45,7 +45,6 @@ public:
     bool is_open() const { return open_; }
     bool is_connected() const { return connected_; }
     bool was_created() const { return created_; }
-    // Returns the errno value of the loss, or 0.
     int lost() const { return region_.lost().error(); }
     replica::error_text end_of_lost() { return session_.end_of_lost(); }
 

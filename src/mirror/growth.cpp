@@ -101,7 +101,6 @@ std::uint32_t grower::synced() const
     return membership_.now().awaited & membership_.synced_targets();
 }
 
-// Returns the targets in sync.
 std::uint32_t grower::begin(std::uint64_t length)
 {
     const std::lock_guard guard(membership_);

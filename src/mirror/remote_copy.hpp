@@ -86,7 +86,6 @@ public:
         missed,
         timed_out, // a resync holds the lane beyond the deadline
     };
-    // Locks the lane, unless it is busy and the flush may miss the copy.
     lane_claim lock_resync_lane(const replica::deadline &until) noexcept
     {
         constexpr timespec pause{0, 50'000};

@@ -9,8 +9,7 @@
 namespace replica
 {
 
-// Identity of the files of a copy, with a sample of their content. If a copy is replaced, restored or resized, its
-// stamp no longer matches the one in its state file.
+// Identity of the files of a copy, with a sample of their content. Detects that a copy was replaced or resized.
 struct copy_stamp {
     std::uint64_t size = 0;  // bytes of all files; 0 without a stamp
     siphash_result files{};  // inodes

@@ -104,8 +104,7 @@ public:
     bool is_complete(std::uint64_t ticket) const { return finished_ >= ticket; }
     // Returns whether the operations and a request can be posted without waiting. Collects completions if necessary.
     bool has_capacity(std::uint32_t operations);
-    // Returns the descriptors of completions and of the connection.
-    std::array<int, 2> fds() const { return {cq_fd_, event_fd_}; }
+    std::array<int, 2> fds() const { return {cq_fd_, event_fd_}; } // completions, connection
 
 protected:
     // Kind of the operation, in the lowest bits of the completion's context; the others are the number of operations.

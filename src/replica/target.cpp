@@ -21,8 +21,7 @@ bool is_alphanumeric(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// Returns whether the text is safe as a word of the ssh command line: only alphanumeric characters, characters of
-// `also` and non-ASCII bytes, and no leading '-'.
+// Returns whether a word of the ssh command line is safe: alphanumeric, in `also` or not ASCII, without a leading '-'.
 bool is_word(std::string_view text, std::string_view also)
 {
     return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), [also](char c) {
