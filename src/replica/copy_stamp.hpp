@@ -19,6 +19,8 @@ struct copy_stamp {
     // Size of files that were being extended, of which only the inodes are known.
     static constexpr std::uint64_t unknown_size = UINT64_MAX;
     bool has_size() const { return size != 0 && size != unknown_size; }
+    bool has_content() const { return sample != siphash_result{}; }
+    copy_stamp without_content() const { return {.size = size, .files = files}; }
 
     bool operator==(const copy_stamp &) const = default;
 };

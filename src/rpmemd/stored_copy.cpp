@@ -90,8 +90,9 @@ std::span<const std::byte> stored_copy::content() const
 replica::copy_stamp stored_copy::next_stamp(const replica::mirror_state &next)
 {
     const bool ends_resync = next.resynced && !state().resynced;
+    // A device that registers the memory of a writer changes the times, before the first record of the writer.
     if (next.committed == state().committed && !ends_resync)
-        return file_->stamp();
+        return next.promised == state().promised ? file_->stamp() : file_->stamp().without_content();
     if (extending_)
         return file_->stamp();
     if (!parts_known_)
@@ -119,8 +120,7 @@ bool stored_copy::has_changed(user by)
         log(log_level::warn, "parts of '" + name_ + "': cannot compare with the record: " + error.what());
         return false;
     }
-    // Stamps of copies that a writer has used since the clean record have no sample.
-    if (record.closed && stored.sample != replica::siphash_result{})
+    if (record.closed && stored.has_content())
         return match(stored, replica::stamp_content(pool_->files(), content(), record.epoch)) ==
                replica::stamp_match::changed;
     return !replica::has_stamp(pool_->files(), state().length, stored);
@@ -135,7 +135,7 @@ void stored_copy::extend(std::uint64_t length, std::unique_lock<set_lock> &lock)
         const replica::mirror_state &now = state();
         if (now.committed != before.committed || now.resynced != before.resynced)
             return current_stamp(now, now.committed.closed && !now.resynced);
-        return stamp.size == 0 ? stamp : current_stamp(now, stamp.sample != replica::siphash_result{});
+        return stamp.size == 0 ? stamp : current_stamp(now, stamp.has_content());
     };
     const auto store_stamp = [&](const replica::copy_stamp &next) { store(state(), next); };
     const auto make_extension = [&] {
@@ -171,7 +171,7 @@ void stored_copy::set_length(std::uint64_t length)
     next.cursor = 0;
     next.resynced = false;
     const replica::copy_stamp &stored = file_->stamp();
-    store(next, stored.size == 0 ? stored : current_stamp(next, stored.sample != replica::siphash_result{}));
+    store(next, stored.size == 0 ? stored : current_stamp(next, stored.has_content()));
 }
 
 } // namespace rpmemd

@@ -15,6 +15,7 @@
 #include <new>
 #include <random>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -205,6 +206,22 @@ FIXTURE_TEST(open_growable<one>, the_limit_of_locked_memory_is_checked)
     assert_ok(rpma_mirror_grow(m.get(), 2 * length));
     max_registered = SIZE_MAX;
     m.put(2 * length - 4, "last");
+    close_and_check(m, cfg.get(), h, {&a});
+}
+
+// A device that registers memory for its writes changes the times of the file.
+FIXTURE_TEST(growable<one>, files_whose_times_a_failed_opening_changed_are_used)
+{
+    put_and_close(cfg.get(), "text");
+    max_registered = 0;
+    assert_rejected(map_code(cfg.get()), RPMA_MIRROR_E_SYSTEM, "(raise the limit of locked memory");
+    max_registered = SIZE_MAX;
+    for (const std::string &file : {h.where.path + "/home", a.where().path + "/part"})
+        assert_int_equal(chmod(file.c_str(), 0640), 0);
+    opened m(cfg.get());
+    assert_int_equal(m.report().reason, RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
+    assert_int_equal(m.report().compared_bytes, length);
+    assert_memory_equal(m.address(), "text", 4);
     close_and_check(m, cfg.get(), h, {&a});
 }
 

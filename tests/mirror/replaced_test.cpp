@@ -108,6 +108,22 @@ TEST(a_file_of_another_length_is_rejected)
     s.expect_new(RPMA_MIRROR_SOURCE_TARGET_NEWEST);
 }
 
+// A restarted daemon maps its parts again. The page faults of a writer change their times.
+TEST(an_opening_on_another_machine_that_failed_is_repeated)
+{
+    closed_set s;
+    s.a.kill();
+    s.a.start();
+    const host other{5};
+    const cfg_ptr there = other.cfg({&s.a});
+    auto cancel = [](const rpma_mirror_progress &) { return 1; };
+    const rpma_mirror_resync_options options = with_progress(cancel);
+    assert_ok(rpma_mirror_cfg_set_resync_options(there.get(), &options));
+    assert_int_equal(map_code(there.get()), RPMA_MIRROR_E_CANCELED);
+    const opened m(other.cfg({&s.a}).get());
+    assert_memory_equal(m.address(), "new", 3);
+}
+
 TEST(a_larger_length_in_the_set_file_is_rejected)
 {
     const closed_set s;
