@@ -268,6 +268,7 @@ void local_copy::store(const replica::mirror_state &next)
 
 void local_copy::map(void *hint, std::uint64_t max_length)
 {
+    memory_.clear();
     length_ = state().length;
     reserved_ = std::max(max_length, state().length);
     if (settings_.local_path.empty()) {

@@ -35,7 +35,7 @@ public:
     // Creates the file unless it exists, or extends one that is shorter. Requires the state.
     void make_data(std::uint64_t length);
     void make(const replica::mirror_state &first);
-    // Maps the copy, at `hint` if possible, and reserves addresses for at least `max_length` bytes.
+    // Maps the copy, or maps it again, at `hint` if possible. Reserves addresses for at least `max_length` bytes.
     void map(void *hint, std::uint64_t max_length);
     // Extends the file by zeros, without changing the length in the state and that of the mapping. Other threads may
     // flush, and may use the state with `state_lock` held.

@@ -102,8 +102,19 @@ std::uint64_t opening::source_length() const
     return source_ == settings_.local_number ? local_.state().length : copies_[source_]->last_state.length;
 }
 
-void opening::map_local_copy(const opening_request &request, std::uint64_t required_length)
+void opening::check_lengths(const opening_request &request) const
 {
+    const std::uint64_t set_length = source_length();
+    check_length(set_length);
+    if (request.grow_to != 0 && request.grow_to < set_length)
+        throw failure(RPMA_MIRROR_E_INVAL, "length of the set: cannot shrink from " + std::to_string(set_length) +
+                                                   " to " + std::to_string(request.grow_to) + " bytes");
+}
+
+// Maps the local copy with the length of the source, or maps it again.
+void opening::map_local_copy(const opening_request &request)
+{
+    const std::uint64_t required_length = source_length();
     if (request.mapped != nullptr) {
         if (local_.state().length != required_length)
             throw failure(RPMA_MIRROR_E_INVAL, "local copy: has " + std::to_string(local_.state().length) +
@@ -198,19 +209,15 @@ rpma_mirror_recovery_report opening::open_set(const opening_request &request)
     // A rejection after this point stops the current writer, so most conditions are checked before.
     acquire_from_arbiter(false, deadline(time_ms_ / 4 + 1));
     choose_source(force);
-    const std::uint64_t set_length = source_length();
-    check_length(set_length);
-    if (request.grow_to != 0 && request.grow_to < set_length)
-        throw failure(RPMA_MIRROR_E_INVAL, "length of the set: cannot shrink from " + std::to_string(set_length) +
-                                                   " to " + std::to_string(request.grow_to) + " bytes");
+    check_lengths(request);
     if (!found)
-        create_local_copy(set_length);
+        create_local_copy(source_length());
     else if (local_.state().promised.epoch == 0 && local_.state().committed.epoch == 0)
         local_.make_data(local_.state().length);
-    map_local_copy(request, set_length);
+    map_local_copy(request);
     check_local_level();
     try {
-        take_over(request, set_length);
+        take_over(request);
     } catch (const failure &error) {
         if (is_interrupted(error.code()))
             throw interrupted_opening(error);
@@ -226,7 +233,7 @@ rpma_mirror_recovery_report opening::open_set(const opening_request &request)
 }
 
 // Fences the previous writer, makes the copies equal and commits the first record.
-void opening::take_over(const opening_request &request, std::uint64_t set_length)
+void opening::take_over(const opening_request &request)
 {
     const bool force = request.force;
     // A step leaves the unused part of its share to the steps after it.
@@ -239,10 +246,14 @@ void opening::take_over(const opening_request &request, std::uint64_t set_length
     local_.store(local_state);
     prepare_all(until.share(2));
     choose_source(force);
-    if (source_length() != set_length)
-        throw failure(RPMA_MIRROR_E_INTERRUPTED, "the length of the set changed during the opening (open it again)");
+    // The content of the local file is compared when it is mapped. If it changed, the source is another copy, which is
+    // longer after an interrupted growth.
+    if (source_length() != local_.length()) {
+        check_lengths(request);
+        map_local_copy(request);
+    }
     report_.was_clean = newest_.closed;
-    const bool grows = request.grow_to > set_length;
+    const bool grows = request.grow_to > local_.length();
     if (grows)
         grow(request.grow_to);
     attach_all(grows ? deadline(time_ms_ / 2 + 1) : until.share(1));

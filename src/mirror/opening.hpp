@@ -37,13 +37,14 @@ private:
     void choose_source(bool force);
     void check_choice(const group::source_choice &choice) const;
     std::uint64_t source_length() const;
-    void map_local_copy(const opening_request &request, std::uint64_t required_length);
+    void check_lengths(const opening_request &request) const;
+    void map_local_copy(const opening_request &request);
     void extend_local_copy(std::uint64_t length);
     void check_local_level() const;
     void grow(std::uint64_t length);
     void attach_all(const deadline &until);
     bool is_interrupted(int code) const;
-    void take_over(const opening_request &request, std::uint64_t set_length);
+    void take_over(const opening_request &request);
     bool local_is_equal() const;
     bool fetch_from(remote_copy &source);
     void resync_copies(bool force);

@@ -167,6 +167,14 @@ void file_map::add()
     maps_.push_back(std::exchange(next_, {}));
 }
 
+// A reservation with mappings cannot be removed, so the assignment comes last.
+void file_map::clear()
+{
+    next_ = {};
+    maps_.clear();
+    *this = {};
+}
+
 int file_map::adopt_device(int fd, void *address, std::uint64_t length)
 {
     pmem2_map *created = nullptr;

@@ -45,6 +45,8 @@ public:
     // Makes anonymous memory usable, like map(). Returns 0 or an errno value.
     int map_anonymous(std::uint64_t length);
     void add();
+    // Removes all mappings and the reservation.
+    void clear();
     // Uses memory that the program mapped from a DAX device, or from another file, which msync() flushes.
     int adopt_device(int fd, void *address, std::uint64_t length);
     void adopt_file(int fd, void *address, std::uint64_t length);

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <librpma.h>
 #include <new>
 #include <random>
@@ -298,6 +299,26 @@ FIXTURE_TEST(growable<one>, a_file_that_is_replaced_before_and_after_the_growth_
     const opened m(cfg.get());
     assert_int_equal(m.report().reason, RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
     assert_memory_equal(m.address(), "new", 3);
+}
+
+// The growth on another machine was interrupted after it extended the target. The content of the local file is compared
+// only after the file was mapped, with the length of the record.
+TEST(a_file_that_changed_gets_the_length_of_its_source)
+{
+    const target a;
+    const host first, second{5};
+    const cfg_ptr here = new_set(first, {&a}), there = second.cfg({&a}, growing);
+    put_and_close(here.get(), "new");
+    auto cancel = [](const rpma_mirror_progress &) { return 1; };
+    const rpma_mirror_resync_options options = with_progress(cancel);
+    assert_ok(rpma_mirror_cfg_set_resync_options(there.get(), &options));
+    assert_int_equal(rpma_mirror_grow_closed(there.get(), 2 * length), RPMA_MIRROR_E_CANCELED);
+    std::fstream(first.where.path + "/home", std::ios::in | std::ios::out) << "changed";
+    opened m(here.get());
+    assert_int_equal(m.report().reason, RPMA_MIRROR_SOURCE_LOCAL_CHANGED);
+    assert_int_equal(m.length(), 2 * length);
+    assert_memory_equal(m.address(), "new", 4);
+    close_and_check(m, here.get(), first, {&a});
 }
 
 // The set grew on another machine. The opening extends the file, and loses its source before it has compared the two.
