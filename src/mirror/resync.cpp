@@ -170,13 +170,13 @@ void resyncer::run_resync(remote_copy &c, const limits &within)
     };
     try {
         comparer_.compare(job, resumed_at, local_.length());
+        job.on_durable_up_to = nullptr;
+        compare_missed(job);
     } catch (const failure &error) {
         if (error.code() == RPMA_MIRROR_E_CANCELED && within.cancel == nullptr && !c.was_synced)
             guarded([&] { store_cursor(c, deadline(settings_.operation_ms)); });
         throw;
     }
-    job.on_durable_up_to = nullptr;
-    compare_missed(job);
     // The target then knows that its copy is complete, even if the record with it reaches only the arbiter.
     if (!c.was_synced) {
         std::atomic_ref(c.cursor) = local_.length();
