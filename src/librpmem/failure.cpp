@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <cstdarg>
 
+#include "base/short_text.hpp"
 #include "log.hpp"
-#include "short_text.hpp"
 
 namespace rpmem
 {

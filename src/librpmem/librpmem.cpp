@@ -5,7 +5,7 @@
 #include <cstring>
 #include <unistd.h>
 
-#include "command.hpp"
+#include "channel/command.hpp"
 #include "failure.hpp"
 #include "group/step.hpp"
 #include "log.hpp"

@@ -7,8 +7,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/short_text.hpp"
 #include "settings.hpp"
-#include "short_text.hpp"
 
 namespace rpmem
 {

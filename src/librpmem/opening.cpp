@@ -10,8 +10,8 @@
 #include "failure.hpp"
 #include "group/batch.hpp"
 #include "group/step.hpp"
+#include "message/status.hpp"
 #include "state_file.hpp"
-#include "status.hpp"
 
 using namespace rpmem;
 using group::bit_of;

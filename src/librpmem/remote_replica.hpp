@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "region.hpp"
+#include "region/region.hpp"
 #include "session.hpp"
 #include "targets.hpp"
 

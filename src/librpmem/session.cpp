@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <utility>
 
-#include "command.hpp"
+#include "channel/command.hpp"
 #include "failure.hpp"
 #include "group/step.hpp"
 #include "log.hpp"

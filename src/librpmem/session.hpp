@@ -6,11 +6,11 @@
 #include <optional>
 #include <thread>
 
-#include "client/control_client.hpp"
-#include "loss.hpp"
-#include "process.hpp"
+#include "base/loss.hpp"
+#include "channel/control_client.hpp"
+#include "channel/process.hpp"
+#include "channel/target.hpp"
 #include "settings.hpp"
-#include "target.hpp"
 
 namespace rpmem
 {

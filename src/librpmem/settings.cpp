@@ -10,8 +10,8 @@
 #include <string_view>
 #include <unistd.h>
 
-#include "control.hpp"
 #include "environment.hpp"
+#include "message/control.hpp"
 
 namespace rpmem
 {

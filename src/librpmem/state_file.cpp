@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fd_owner.hpp"
+#include "base/fd_owner.hpp"
+#include "base/text_file.hpp"
 #include "log.hpp"
-#include "text_file.hpp"
 #include "write_all.hpp"
 
 namespace rpmem

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "control.hpp"
+#include "message/control.hpp"
 
 namespace rpmem
 {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/text.hpp"
 #include "failure.hpp"
-#include "text.hpp"
 
 namespace rpmem
 {

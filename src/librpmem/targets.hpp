@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "control.hpp"
-#include "target.hpp"
+#include "channel/target.hpp"
+#include "message/control.hpp"
 
 namespace rpmem
 {

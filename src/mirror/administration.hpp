@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "fd_owner.hpp"
+#include "base/fd_owner.hpp"
 #include "wakeup.hpp"
 
 struct rpma_mirror;

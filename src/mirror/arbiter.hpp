@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "clock.hpp"
-#include "mirror_state.hpp"
+#include "base/clock.hpp"
+#include "record/mirror_state.hpp"
 
 namespace mirror
 {

@@ -2,7 +2,7 @@
 #include "attach.hpp"
 
 #include "failure.hpp"
-#include "status.hpp"
+#include "message/status.hpp"
 
 namespace mirror
 {

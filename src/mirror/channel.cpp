@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 
 #include "failure.hpp"
+#include "message/status.hpp"
 #include "resolver.hpp"
-#include "status.hpp"
 
 namespace mirror
 {

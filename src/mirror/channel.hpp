@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "client/control_client.hpp"
+#include "channel/control_client.hpp"
+#include "channel/tls_stream.hpp"
 #include "settings.hpp"
-#include "tls_stream.hpp"
 
 namespace mirror
 {

@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "arbiter.hpp"
+#include "base/fd_owner.hpp"
 #include "etcd_client.hpp"
-#include "fd_owner.hpp"
 
 namespace mirror
 {

@@ -9,8 +9,8 @@
 #include <poll.h>
 #include <resolv.h>
 
+#include "base/text_file.hpp"
 #include "failure.hpp"
-#include "text_file.hpp"
 
 namespace mirror
 {

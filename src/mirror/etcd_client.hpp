@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "clock.hpp"
+#include "base/clock.hpp"
 
 using CURL = void;
 

@@ -4,9 +4,9 @@
 #include <deque>
 #include <mutex>
 
+#include "base/fd_owner.hpp"
+#include "base/range.hpp"
 #include "failure.hpp"
-#include "fd_owner.hpp"
-#include "range.hpp"
 #include "settings.hpp"
 
 namespace mirror

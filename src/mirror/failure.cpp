@@ -4,7 +4,7 @@
 #include <cstdarg>
 #include <cstring>
 
-#include "short_text.hpp"
+#include "base/short_text.hpp"
 
 namespace mirror
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "region_lane.hpp"
+#include "region/region_lane.hpp"
 #include "wakeup.hpp"
 
 namespace mirror

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <poll.h>
 
-#include "clock.hpp"
+#include "base/clock.hpp"
 #include "step.hpp"
 
 using namespace mirror;

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <optional>
 
-#include "fd_owner.hpp"
-#include "file_map.hpp"
-#include "mirror_file.hpp"
-#include "range.hpp"
+#include "base/fd_owner.hpp"
+#include "base/range.hpp"
+#include "record/mirror_file.hpp"
+#include "region/file_map.hpp"
 #include "settings.hpp"
 
 namespace mirror

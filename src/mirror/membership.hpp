@@ -8,12 +8,12 @@
 #include <thread>
 
 #include "arbiter.hpp"
+#include "base/short_text.hpp"
 #include "events.hpp"
 #include "group/membership.hpp"
 #include "local_copy.hpp"
 #include "prometheus.hpp"
 #include "remote_copy.hpp"
-#include "short_text.hpp"
 #include "wakeup.hpp"
 
 namespace mirror

@@ -13,8 +13,8 @@
 
 #include "channel.hpp"
 #include "failure.hpp"
-#include "region.hpp"
-#include "segments.hpp"
+#include "region/region.hpp"
+#include "region/segments.hpp"
 
 namespace mirror
 {

@@ -5,7 +5,7 @@
 #include <poll.h>
 
 #include "failure.hpp"
-#include "status.hpp"
+#include "message/status.hpp"
 #include "step.hpp"
 
 namespace mirror

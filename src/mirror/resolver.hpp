@@ -4,7 +4,7 @@
 #include <memory>
 #include <netdb.h>
 
-#include "clock.hpp"
+#include "base/clock.hpp"
 #include "settings.hpp"
 
 namespace mirror

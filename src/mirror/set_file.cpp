@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "arbiter.hpp"
+#include "base/text.hpp"
+#include "base/text_file.hpp"
 #include "failure.hpp"
-#include "text.hpp"
-#include "text_file.hpp"
 
 namespace mirror
 {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "base/range.hpp"
+#include "base/text.hpp"
 #include "failure.hpp"
-#include "range.hpp"
-#include "set_name.hpp"
-#include "text.hpp"
+#include "message/set_name.hpp"
 
 namespace mirror
 {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "abi.hpp"
-#include "loss.hpp"
-#include "mirror_state.hpp"
+#include "base/loss.hpp"
+#include "record/mirror_state.hpp"
 
 namespace mirror
 {

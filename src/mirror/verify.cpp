@@ -5,8 +5,8 @@
 #include <span>
 #include <sys/mman.h>
 
+#include "base/range.hpp"
 #include "failure.hpp"
-#include "range.hpp"
 #include "resync.hpp"
 
 using namespace mirror;

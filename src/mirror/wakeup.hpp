@@ -3,8 +3,8 @@
 
 #include <sys/eventfd.h>
 
+#include "base/fd_owner.hpp"
 #include "failure.hpp"
-#include "fd_owner.hpp"
 
 namespace mirror
 {

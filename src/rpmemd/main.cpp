@@ -7,15 +7,15 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "check.hpp"
-#include "config.hpp"
-#include "failure.hpp"
-#include "log.hpp"
-#include "mirror_server.hpp"
-#include "pool.hpp"
-#include "session.hpp"
+#include "channel/stream.hpp"
+#include "config/config.hpp"
+#include "config/failure.hpp"
+#include "config/log.hpp"
+#include "serve/check.hpp"
+#include "serve/mirror_server.hpp"
+#include "serve/session.hpp"
 #include "standard_output.hpp"
-#include "stream.hpp"
+#include "store/pool.hpp"
 
 namespace rpmemd
 {

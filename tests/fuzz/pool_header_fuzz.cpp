@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Decoder of the pool header: the first page of a part can have any content.
-#include "pool_header.hpp"
+#include "store/pool_header.hpp"
 
 #include <algorithm>
 #include <cstdlib>

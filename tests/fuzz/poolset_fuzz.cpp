@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The parser of set files, which any user with write access to the poolset directory can create.
-#include "poolset.hpp"
+#include "store/poolset.hpp"
 
 #include <cstdlib>
 
-#include "failure.hpp"
+#include "config/failure.hpp"
 
 using namespace rpmemd;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The parsers of the messages between a remote replica and its client. An accepted message is encoded again and must be
 // accepted again.
-#include "control.hpp"
-#include "lane_message.hpp"
-#include "lane_proof.hpp"
+#include "message/control.hpp"
+#include "message/lane_message.hpp"
+#include "message/lane_proof.hpp"
 
 #include <algorithm>
 #include <cstdlib>

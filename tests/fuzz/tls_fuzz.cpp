@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The handshake of a target with an unauthenticated peer, and the parser of key files. A peer that sends arbitrary
 // bytes does not authenticate.
-#include "tls_stream.hpp"
+#include "channel/tls_stream.hpp"
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Arbiter etcd, with Debian's etcd: killed, paused and unreachable servers, expired leases, and TLS.
 #include "arbiter.hpp"
+#include "base/loss.hpp"
 #include "clocks.hpp"
 #include "fixture.hpp"
 #include "loopback.hpp"
-#include "loss.hpp"
 #include "shared_object.hpp"
 
 #include <csignal>

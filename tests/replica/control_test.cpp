@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Control messages: their frames and checks, the greetings of other versions, and the conversion of their parts.
-#include "control.hpp"
+#include "message/control.hpp"
 
 #include <cstring>
 

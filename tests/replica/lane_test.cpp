@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Messages of a lane: the proof in the connection request, requests and responses, and the arithmetic of ranges.
-#include "lane_message.hpp"
-#include "lane_proof.hpp"
-#include "siphash.hpp"
+#include "base/siphash.hpp"
+#include "message/lane_message.hpp"
+#include "message/lane_proof.hpp"
 
 #include <cstring>
 #include <vector>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state of a copy of a mirrored set: its permitted transitions, its file, its messages, and the proofs that contain
 // an epoch.
-#include "control.hpp"
-#include "lane_proof.hpp"
-#include "mirror_file.hpp"
+#include "message/control.hpp"
+#include "message/lane_proof.hpp"
+#include "record/mirror_file.hpp"
 
 #include <cerrno>
 #include <cstdio>

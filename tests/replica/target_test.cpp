@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parser of targets, and the words of the command that starts a daemon there.
-#include "command.hpp"
-#include "process.hpp"
-#include "target.hpp"
+#include "channel/command.hpp"
+#include "channel/process.hpp"
+#include "channel/target.hpp"
 
 #include <cerrno>
 #include <csignal>

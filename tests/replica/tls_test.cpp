@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tls_stream.hpp"
+#include "channel/tls_stream.hpp"
 
 #include <cerrno>
 #include <poll.h>

@@ -12,7 +12,7 @@
 
 #include <librpma.h>
 
-#include "control.hpp"
+#include "message/control.hpp"
 
 extern "C" {
 #include "support.h"

@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <string>
 
+#include "channel/stream.hpp"
 #include "child_process.hpp"
-#include "lane.hpp"
 #include "fixture.hpp"
-#include "lane_message.hpp"
-#include "lane_proof.hpp"
-#include "stream.hpp"
+#include "lanes/lane.hpp"
+#include "message/lane_message.hpp"
+#include "message/lane_proof.hpp"
 
 // Client side of the daemon, for tests. Failures end the test.
 

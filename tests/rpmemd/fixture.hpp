@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "config.hpp"
-#include "failure.hpp"
-#include "pool.hpp"
-#include "poolset.hpp"
+#include "config/config.hpp"
+#include "config/failure.hpp"
+#include "store/pool.hpp"
+#include "store/poolset.hpp"
 
 #include "scratch.hpp"
 #include "cmocka_headers.hpp"

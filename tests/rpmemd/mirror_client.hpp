@@ -5,9 +5,9 @@
 #include <csignal>
 #include <sys/socket.h>
 
+#include "channel/tls_stream.hpp"
 #include "client.hpp"
 #include "loopback.hpp"
-#include "tls_stream.hpp"
 
 // A daemon that runs permanently, and control connections of writers, for tests of mirrored sets. Failures end the
 // test.

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "mirror_client.hpp"
-#include "segments.hpp"
+#include "region/segments.hpp"
 
 namespace
 {

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "set_file.hpp"
+#include "store/set_file.hpp"
 
 using namespace rpmemd;
 

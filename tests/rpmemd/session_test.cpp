@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client.hpp"
-#include "segments.hpp"
+#include "region/segments.hpp"
 
 using replica::lane_request_kind;
 using replica::status;

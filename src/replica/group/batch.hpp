@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include "range.hpp"
-#include "segments.hpp"
+#include "base/range.hpp"
+#include "region/segments.hpp"
 
 // Batches of segments, in which copies are compared by hash.
 namespace group

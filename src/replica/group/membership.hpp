@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "group/copies.hpp"
-#include "mirror_state.hpp"
+#include "record/mirror_state.hpp"
 
 // Rules of membership: the copies that must respond, the source of the others, and the next record
 // (docs/replication.md). Pure functions of the facts; the clients contact the copies.

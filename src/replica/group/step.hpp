@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "clock.hpp"
+#include "base/clock.hpp"
+#include "base/loss.hpp"
 #include "group/copies.hpp"
-#include "loss.hpp"
 #include "no_cancellation.hpp"
 
 namespace group

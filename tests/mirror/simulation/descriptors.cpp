@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "channel/process.hpp"
 #include "network.hpp"
-#include "process.hpp"
 #include "real.hpp"
 #include "system.hpp"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "copy_stamp.hpp"
-#include "siphash.hpp"
+#include "base/siphash.hpp"
+#include "record/copy_stamp.hpp"
 
 namespace simulation
 {

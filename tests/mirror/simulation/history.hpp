@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "control.hpp"
 #include "device.hpp"
+#include "message/control.hpp"
 #include "storage.hpp"
 
 namespace simulation

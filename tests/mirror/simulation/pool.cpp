@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <memory>
 
-#include "config.hpp"
+#include "config/config.hpp"
 #include "session.hpp"
 
-// From src/rpmemd/session.hpp; here another header has this name.
+// From src/rpmemd/serve/session.hpp; here another header has this name.
 namespace rpmemd
 {
 exit_status serve_client(const config &settings);

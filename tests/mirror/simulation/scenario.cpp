@@ -6,9 +6,9 @@
 #include <fstream>
 #include <sys/stat.h>
 
-#include "mirror_session.hpp"
+#include "channel/tls_stream.hpp"
+#include "serve/mirror_session.hpp"
 #include "system.hpp"
-#include "tls_stream.hpp"
 
 namespace simulation
 {

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "log.hpp"
+#include "config/log.hpp"
 #include "scenario.hpp"
 
 namespace

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "bytes.hpp"
-#include "lane_proof.hpp"
+#include "message/lane_proof.hpp"
 
 using namespace simulation;
 
