@@ -93,14 +93,14 @@ void write_state(replica::mirror_file &to, const std::string &path, const replic
         throw system_failure("cannot write " + path, error);
 }
 
-// Compares the inode of the file with that in the stamp. Returns `otherwise` if the stamp requires more, or is missing.
+// Compares the inode of the file with the stamp. Returns `otherwise` after a crash, or if more must be compared.
 replica::stamp_match match_inode(int file, const replica::mirror_file &of, replica::stamp_match otherwise)
 {
     const replica::copy_stamp &stored = of.stamp();
     const bool is_closed = of.state().committed.closed;
-    if (stored.size == 0 || (is_closed && stored.has_size()))
+    if (is_closed && stored.has_content())
         return otherwise;
-    if (!replica::has_stamp(std::span(&file, 1), of.state().length, stored))
+    if (stored.size != 0 && !replica::has_stamp(std::span(&file, 1), of.state().length, stored))
         return replica::stamp_match::changed;
     return is_closed ? replica::stamp_match::unknown : otherwise;
 }
@@ -194,7 +194,7 @@ void local_copy::check_stamp()
     const replica::copy_stamp &stored = file_->stamp();
     const replica::mirror_record &record = state().committed;
     match_ = match_inode(data_.get(), *file_, match_);
-    if (record.closed && stored.size != replica::copy_stamp::unknown_size)
+    if (record.closed && stored.has_content())
         match_ = replica::match(stored, replica::stamp_content(files, {address(), length_}, record.epoch));
 }
 
@@ -256,11 +256,14 @@ void local_copy::store(const replica::mirror_state &next)
     const int files[] = {data_.get()};
     const replica::mirror_record &committed = state().committed;
     replica::copy_stamp stamp = file_->stamp();
-    // Updates the stamp only with a new record, not with a promise. A file that changed keeps it until accept().
-    if (data_.valid() && match_ == replica::stamp_match::same && next.committed != committed && !extending_) {
-        if (!next.committed.closed)
+    // A device that registers the memory after a promise changes the times. A file that changed keeps its stamp until
+    // accept().
+    if (match_ != replica::stamp_match::changed && next.promised != state().promised) {
+        stamp = stamp.without_content();
+    } else if (data_.valid() && match_ == replica::stamp_match::same && !extending_) {
+        if (!next.committed.closed && next.committed != committed)
             stamp = replica::stamp_files(files, length_);
-        else if (!committed.closed)
+        else if (next.committed.closed && (!committed.closed || !stamp.has_content()))
             stamp = replica::settle(files, {address(), length_}, next.committed.epoch);
     }
     write_state(*file_, settings_.state_path, next, stamp);
@@ -363,7 +366,8 @@ replica::copy_stamp local_copy::current_stamp(std::uint64_t length) const
 {
     const int files[] = {data_.get()};
     const replica::mirror_record &record = state().committed;
-    return replica::current_stamp(files, {address(), length}, record.epoch, record.closed);
+    const bool is_quiet = record.closed && file_->stamp().has_content();
+    return replica::current_stamp(files, {address(), length}, record.epoch, is_quiet);
 }
 
 void local_copy::set_length(std::uint64_t length)

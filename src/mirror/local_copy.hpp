@@ -58,6 +58,7 @@ public:
     void accept() { match_ = replica::stamp_match::same; }
 
     const replica::mirror_state &state() const { return file_ ? file_->state() : volatile_state_; }
+    // Stores the state, and the stamp of an unchanged copy: with the content unless a writer is promised or uses it.
     void store(const replica::mirror_state &next);
 
     // Returns 0, or an error code if the file became shorter: an access to the missing pages raises SIGBUS.

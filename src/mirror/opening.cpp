@@ -219,6 +219,9 @@ rpma_mirror_recovery_report opening::open_set(const opening_request &request)
     try {
         take_over(request);
     } catch (const failure &error) {
+        // Adds the content to the stamp again.
+        if (source_ == settings_.local_number)
+            guarded([&] { local_.store(local_.state()); });
         if (is_interrupted(error.code()))
             throw interrupted_opening(error);
         throw;

@@ -41,7 +41,9 @@ MUTANTS = [
     ("force_needs_the_source", "mirror/resync_copies.cpp", "        choose_source(force);\n    }\n    // Flushes the local copy", "        choose_source(force && !@);\n    }\n    // Flushes the local copy"),
     ("force_with_the_next_epoch", "mirror/discovery.cpp", "overrides ? epoch_of_time(", "overrides && !@ ? epoch_of_time("),
     ("trust_changed_file", "replica/group/membership.cpp", "if (is_newest && (facts", "if (is_newest && (@ || facts"),
-    ("trust_other_file", "mirror/local_copy.cpp", "if (!replica::has_stamp(std::span", "if (!@ && !replica::has_stamp(std::span"),
+    ("trust_other_file", "mirror/local_copy.cpp", "!replica::has_stamp(std::span", "!@ && !replica::has_stamp(std::span"),
+    ("times_kept_in_the_stamp", "mirror/local_copy.cpp", "next.promised != state().promised)", "!@ && next.promised != state().promised)"),
+    ("times_kept_in_the_stamp_of_a_target", "rpmemd/store/stored_copy.cpp", "return next.promised == state().promised ?", "return @ || next.promised == state().promised ?"),
     ("trust_changed_parts", "rpmemd/serve/mirror_set.cpp", "(higher && copy_.has_changed", "(higher && !@ && copy_.has_changed"),
     ("trust_changed_parts_of_the_arbiters_record", "mirror/discovery.cpp", "(has_newest || (required", "(has_newest || (!@ && required"),
     ("writer_mark_lost", "mirror/opening.cpp", "first.mark = has_newest ?", "first.mark = @ ? 0 : has_newest ?"),
@@ -103,7 +105,8 @@ SEEDS = 10000
 FIRST_SEEDS = {
     "close_without_target": 1326, "commit_any_epoch": 145, "extend_with_the_size_before": 3463, "force_needs_all": 645,
     "force_with_the_next_epoch": 228, "open_without_retry": 2388, "pool_continues_with_any": 1684, "pool_promises_any_epoch": 950,
-    "pool_visible_data_not_flushed": 725, "trust_changed_parts": 235, "wait_for_all": 205,
+    "pool_visible_data_not_flushed": 725, "times_kept_in_the_stamp": 3082, "trust_changed_parts": 235,
+    "wait_for_all": 205,
 }
 
 

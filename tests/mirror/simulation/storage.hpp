@@ -23,7 +23,7 @@ struct file {
     // Size of the real file, which may exceed the used part, and the size that remains after a power failure.
     std::size_t real_size = 0, durable_size = 0;
     std::vector<std::pair<std::size_t, std::size_t>> punched; // holes, begin and end, that fsync() makes durable
-    // Values for fstat(). A store through a mapping does not change the time, as in tmpfs.
+    // Values for fstat(). A store through a mapping changes the time only if its memory is registered later.
     std::uint64_t inode = 0;
     std::int64_t changed = 0;
 

@@ -78,6 +78,10 @@ SIMULATED(int, rpma_conn_cfg_set_rq_size, (rpma_conn_cfg *, uint32_t), 0)
 int rpma_mr_reg(rpma_peer *, void *from, size_t size, int usage, rpma_mr_local **to)
 {
     auto *const address = static_cast<std::byte *>(from);
+    // The kernel prepares the pages for writes, like a store to each.
+    if ((usage & (RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_DST)) != 0)
+        if (file *const f = disks->at(address); f != nullptr)
+            f->changed = disks->next_time();
     const std::uint32_t key = ++adapter->last_key;
     adapter->regions[key] = {&here().here(), address, size};
     return stored(to, new rpma_mr_local{address, size, key, usage});
