@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "message/lane_proof.hpp"
 
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
 
 #include "bytes.hpp"
 
@@ -22,28 +22,14 @@ void put_head(byte_writer &to, std::uint32_t version, std::uint32_t lane)
     to.put_raw(proof_start, sizeof(proof_start)).put(version).put(lane);
 }
 
-bool put_mac(byte_writer &to, const token &session, const std::byte *start)
+void put_mac(byte_writer &to, const token &session, const std::byte *start)
 {
-    std::array<std::byte, 32> mac{};
-    const bool computed =
-            gnutls_hmac_fast(GNUTLS_MAC_SHA256, session.data(), session.size(), start, to.size(), mac.data()) == 0;
-    to.put_raw(mac.data(), mac_size);
-    return computed;
-}
-
-bool put_proof(const token &session, std::uint32_t lane, lane_proof &proof)
-{
-    byte_writer to(proof.data());
-    put_head(to, plain_version, lane);
-    return put_mac(to, session, proof.data());
-}
-
-bool put_proof(const token &session, std::uint32_t lane, std::uint64_t epoch, epoch_proof &proof)
-{
-    byte_writer to(proof.data());
-    put_head(to, epoch_version, lane);
-    to.put(epoch);
-    return put_mac(to, session, proof.data());
+    std::array<std::uint8_t, mac_size> mac{};
+    hmac_sha256_ctx context;
+    hmac_sha256_set_key(&context, session.size(), reinterpret_cast<const std::uint8_t *>(session.data()));
+    hmac_sha256_update(&context, to.size(), reinterpret_cast<const std::uint8_t *>(start));
+    hmac_sha256_digest(&context, mac.size(), mac.data());
+    to.put_raw(mac.data(), mac.size());
 }
 
 // Reads the lane number, which is at the same offset in both kinds of proof.
@@ -55,7 +41,7 @@ std::uint32_t lane_in(std::span<const std::byte> private_data)
 
 bool begins_with(std::span<const std::byte> bytes, std::span<const std::byte> expected)
 {
-    return gnutls_memcmp(bytes.data(), expected.data(), expected.size()) == 0;
+    return memeql_sec(bytes.data(), expected.data(), expected.size()) != 0;
 }
 
 } // namespace
@@ -63,7 +49,9 @@ bool begins_with(std::span<const std::byte> bytes, std::span<const std::byte> ex
 lane_proof make_lane_proof(const token &session, std::uint32_t lane)
 {
     lane_proof proof;
-    put_proof(session, lane, proof);
+    byte_writer to(proof.data());
+    put_head(to, plain_version, lane);
+    put_mac(to, session, proof.data());
     return proof;
 }
 
@@ -73,14 +61,16 @@ bool check_lane_proof(const token &session, std::span<const std::byte> private_d
     if (private_data.size() < lane_proof_size)
         return false;
     *lane = lane_in(private_data);
-    lane_proof expected;
-    return put_proof(session, *lane, expected) && begins_with(private_data, expected);
+    return begins_with(private_data, make_lane_proof(session, *lane));
 }
 
 epoch_proof make_epoch_proof(const token &session, std::uint32_t lane, std::uint64_t epoch)
 {
     epoch_proof proof;
-    put_proof(session, lane, epoch, proof);
+    byte_writer to(proof.data());
+    put_head(to, epoch_version, lane);
+    to.put(epoch);
+    put_mac(to, session, proof.data());
     return proof;
 }
 
@@ -90,8 +80,7 @@ bool check_epoch_proof(
     if (private_data.size() < epoch_proof_size)
         return false;
     *lane = lane_in(private_data);
-    epoch_proof expected;
-    return put_proof(session, *lane, epoch, expected) && begins_with(private_data, expected);
+    return begins_with(private_data, make_epoch_proof(session, *lane, epoch));
 }
 
 } // namespace replica

@@ -16,7 +16,6 @@ namespace replica
 inline constexpr std::size_t lane_proof_size = 28;
 using lane_proof = std::array<std::byte, lane_proof_size>;
 
-// Returns a proof that is rejected if GnuTLS cannot compute the HMAC.
 lane_proof make_lane_proof(const token &session, std::uint32_t lane);
 
 // Returns whether the private data proves a lane of the session, and sets the lane number. Ignores padding at the end.

@@ -14,7 +14,7 @@ SUITE = "trixie"
 SUITES = {"debian": SUITE, "backports": f"{SUITE}-backports"}  # suites with kernels
 PACKAGES = (
     "g++ cmake ninja-build pkgconf libibverbs-dev librdmacm-dev libpmem2-dev libcmocka-dev "
-    "libcli11-dev libfmt-dev libcurl4-openssl-dev libgnutls28-dev libmicrohttpd-dev libsystemd-dev nlohmann-json3-dev libxxhash-dev "
+    "libcli11-dev libfmt-dev libcurl4-openssl-dev libgnutls28-dev libmicrohttpd-dev libsystemd-dev nettle-dev nlohmann-json3-dev libxxhash-dev "
     "libprotobuf-dev protobuf-compiler "
     "libprotobuf-c-dev protobuf-c-compiler python3 python3-cffi python3-setuptools libpython3-dev "
     "rdma-core ibverbs-providers ibverbs-utils rdmacm-utils perftest ndctl daxctl e2fsprogs iproute2 procps valgrind "
