@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "channel/tls_stream.hpp"
-#include "serve/mirror_session.hpp"
+#include "listen/mirror_session.hpp"
 #include "system.hpp"
 
 namespace simulation

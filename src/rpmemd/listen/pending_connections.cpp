@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "serve/pending_connections.hpp"
+#include "listen/pending_connections.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Readers of a mirrored set. A reader requests an image of the next consistency point, which commit() copies while the
 // writer waits, or of any time, which the reader's own session copies. Readers access only images.
-#include "serve/mirror_set.hpp"
+#include "listen/mirror_set.hpp"
 
 #include "region/segments.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "serve/mirror_session.hpp"
+#include "listen/mirror_session.hpp"
 
 #include <filesystem>
 #include <sys/socket.h>

@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "serve/listener.hpp"
+#include "listen/listener.hpp"
 
 struct MHD_Connection;
 struct MHD_Daemon;

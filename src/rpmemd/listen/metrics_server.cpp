@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "serve/metrics_server.hpp"
+#include "listen/metrics_server.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -8,8 +8,8 @@
 
 #include "config/config.hpp"
 #include "lanes/lane_server.hpp"
+#include "listen/image.hpp"
 #include "message/control.hpp"
-#include "serve/image.hpp"
 #include "store/set_lock.hpp"
 #include "store/stored_copy.hpp"
 

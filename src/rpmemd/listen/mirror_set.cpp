@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "serve/mirror_set.hpp"
+#include "listen/mirror_set.hpp"
 
 #include "config/log.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "serve/mirror_server.hpp"
+#include "listen/mirror_server.hpp"
 
 #include <csignal>
 #include <cstdio>
@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "config/log.hpp"
-#include "serve/listener.hpp"
-#include "serve/metrics_server.hpp"
-#include "serve/metrics_text.hpp"
-#include "serve/mirror_session.hpp"
-#include "serve/pending_connections.hpp"
+#include "listen/listener.hpp"
+#include "listen/metrics_server.hpp"
+#include "listen/metrics_text.hpp"
+#include "listen/mirror_session.hpp"
+#include "listen/pending_connections.hpp"
 
 namespace rpmemd
 {

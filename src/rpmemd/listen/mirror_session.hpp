@@ -10,8 +10,8 @@
 
 #include "channel/stream.hpp"
 #include "config/access.hpp"
+#include "listen/mirror_set.hpp"
 #include "message/control.hpp"
-#include "serve/mirror_set.hpp"
 
 namespace rpmemd
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "serve/listener.hpp"
+#include "listen/listener.hpp"
 
 #include <memory>
 #include <netdb.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "serve/metrics_text.hpp"
+#include "listen/metrics_text.hpp"
 
 #include <bit>
 #include <vector>
 
 #include "config/version.hpp"
-#include "serve/mirror_session.hpp"
+#include "listen/mirror_session.hpp"
 
 namespace rpmemd
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "serve/image.hpp"
+#include "listen/image.hpp"
 
 #include <algorithm>
 #include <sys/mman.h>
