@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <librpma.h>
-#include <sys/prctl.h>
+#include <cstring>
+#include <filesystem>
+#include <span>
 #include <unistd.h>
 
 #include "channel/stream.hpp"
 #include "config/config.hpp"
 #include "config/failure.hpp"
 #include "config/log.hpp"
-#include "listen/mirror_server.hpp"
+#include "config/startup.hpp"
 #include "serve/check.hpp"
 #include "serve/session.hpp"
 #include "standard_output.hpp"
@@ -24,34 +26,6 @@ namespace
 {
 
 constexpr int greeting_timeout_ms = 5'000;
-
-void start_log(const config &settings)
-{
-    log_threshold(settings.level);
-    if (settings.use_syslog)
-        return log_to_syslog();
-    try {
-        log_to_file(settings.log_file);
-    } catch (const failure &error) {
-        throw config_error(exit_failed, error.what());
-    }
-}
-
-void translate_force_switch()
-{
-    const char *const is_pmem = getenv("PMEM_IS_PMEM_FORCE");
-    if (is_pmem != nullptr)
-        setenv("PMEM2_FORCE_GRANULARITY", *is_pmem == '1' ? "CACHE_LINE" : "PAGE", 0);
-}
-
-void prepare_to_serve()
-{
-    std::signal(SIGPIPE, SIG_IGN);
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    // Disables the log of the library, because it contains addresses.
-    rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_DISABLED);
-    rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_DISABLED);
-}
 
 int remove(const config &settings)
 {
@@ -68,30 +42,37 @@ int remove(const config &settings)
 
 int run(const config &settings)
 {
-    translate_force_switch();
-    // Lets a write beyond the limit of file sizes fail (EFBIG), for example to the log, instead of ending the process.
-    std::signal(SIGXFSZ, SIG_IGN);
-    start_log(settings);
+    start_process(settings);
     if (settings.remove)
         return remove(settings);
     if (settings.check)
         return standard_output::finish("rpmemd", check_set(settings, *settings.check));
-    if (!settings.listen && (isatty(STDIN_FILENO) != 0 || isatty(STDOUT_FILENO) != 0)) {
+    if (isatty(STDIN_FILENO) != 0 || isatty(STDOUT_FILENO) != 0) {
         std::fprintf(stderr,
                 "rpmemd: standard input or output is a terminal: librpmem starts sessions, usually over ssh "
                 "(see rpmemd --help; rpmem-doctor checks a target)\n");
         return exit_rejected;
     }
     prepare_to_serve();
-    if (!settings.listen)
-        return serve_client(settings);
-    try {
-        return serve_mirrors(settings);
-    } catch (const failure &error) {
-        log(log_level::err, error.what());
-        std::fprintf(stderr, "rpmemd: %s\n", error.what());
-        return error.os_errno() == EINVAL ? exit_rejected : exit_failed;
-    }
+    return serve_client(settings);
+}
+
+bool requests_server(std::span<char *> arguments)
+{
+    return std::ranges::any_of(arguments, [](const std::string_view argument) {
+        return argument == "--listen" || argument.starts_with("--listen=");
+    });
+}
+
+// Executes the server of mirrored sets in this process. The server is a program of its own, because its libraries
+// would delay the start of each session.
+[[noreturn]] void execute_server(char *const *argv)
+{
+    const std::filesystem::path directory = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    const std::string program = (directory / RPMEMD_LISTEN_PROGRAM).lexically_normal();
+    execv(program.c_str(), argv);
+    throw config_error(
+            exit_failed, "cannot execute '" + program + "': " + std::strerror(errno) + " (reinstall rpmemd)");
 }
 
 // Returns whether a client waits for a greeting. Uses the raw arguments, because parsing may have failed.
@@ -127,6 +108,8 @@ exit_status reject(int argc, const char *const *argv, const config_error &error)
 
 int main(int argc, char **argv)
 try {
+    if (rpmemd::requests_server({argv, static_cast<std::size_t>(argc)}))
+        rpmemd::execute_server(argv);
     const std::optional<rpmemd::config> settings = rpmemd::read_config(argc, argv);
     return settings ? rpmemd::run(*settings) : rpmemd::exit_done;
 } catch (const rpmemd::config_error &error) {

@@ -23,6 +23,7 @@ PROGRAMS = {
 }
 TOOLS = ["rpmemd", "rpma-mirror", "rpma-bench", "softrdma"]
 PROGRAMS_OF_TOOLS = {"rpma-bench": "libexec/librpma-tools/rpma-bench-engine"}
+SERVER = "libexec/rpmemd/rpmemd-listen"  # executed by rpmemd --listen
 
 
 def environment(**more):
@@ -63,6 +64,8 @@ def check_tools(prefix):
     for tool in TOOLS:
         suite.command(prefix / "bin" / tool, "--version", env=environment())
         loads_own_library(prefix, prefix / PROGRAMS_OF_TOOLS.get(tool, f"bin/{tool}"))
+    suite.command(prefix / "bin/rpmemd", "--listen", "127.0.0.1:0", "--version", env=environment())
+    loads_own_library(prefix, prefix / SERVER)
     suite.command(prefix / "bin/softrdma", "run", "--", "true", env=environment())
     for package in prefix.glob("lib/python3*/dist-packages"):
         version = suite.command(sys.executable, "-c", "import rpma; print(rpma.version())", env=environment(PYTHONPATH=package))

@@ -39,10 +39,11 @@ fi
 
 # run TESTS BUILD-OF-THE-TESTS BUILD-OF-THE-DAEMON
 run() {
-    mkdir -p "$2/Testing"
+    mkdir -p "$2/Testing" "$2/libexec/rpmemd"
     # Hides the log and the durations of the build's own tests.
     # shellcheck disable=SC2016 # the inner shell expands them
     $as_root sh -c 'mount --bind "$3/bin/rpmemd" "$2/bin/rpmemd" && mount -t tmpfs none "$2/Testing" &&
+        { ! [ -d "$3/libexec/rpmemd" ] || mount --bind "$3/libexec/rpmemd" "$2/libexec/rpmemd"; } &&
         exec ctest --test-dir "$2" --output-on-failure -R "^($1)\$"' sh "$@"
 }
 status=0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Exit codes of rpmemd, its messages on standard error, and its log."""
 
+import errno
 import os
 import shutil
 import socket
@@ -89,6 +90,22 @@ class CommandLine(DaemonTest):
                 # The facility is user, which is 1.
                 number = 8 + {"err": 3, "warn": 4}[priority]
                 self.assertRegex(syslog.recv(4096).decode(), rf"^<{number}>.* rpmemd\[\d+\]: cannot open the set 'none.set'")
+
+    def test_a_session_loads_no_library_of_the_server(self):
+        loaded = execute(["ldd", PROGRAM]).stdout
+        self.assertIn("librpma.so.0", loaded)
+        self.assertNotRegex(loaded, "libgnutls|libmicrohttpd|libsystemd")
+
+    def test_a_message_names_the_missing_server(self):
+        directory = self.place / "a blank" / "bin"
+        directory.mkdir(parents=True)
+        program = shutil.copy(PROGRAM, directory)
+        self.refused(self.run_program(program, "--listen", "127.0.0.1:0", "--key-file", "key"), 1,
+                     r"cannot execute '/.*/a blank/.*/rpmemd-listen': No such file or directory \(reinstall rpmemd\)$")
+
+    def test_a_value_may_have_the_name_of_the_option(self):
+        self.refused(self.rpmemd("--remove", "--listen"), 255, "write --OPTION=--listen")
+        self.assertEqual(self.rpmemd("--remove=--listen").returncode, errno.ENOENT)
 
     def test_a_target_of_mirrors_needs_an_address_and_a_key(self):
         key = self.place / "key"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clients of rpmemd --listen that use another implementation of TLS."""
 
+import pathlib
 import re
 import shutil
 import subprocess
@@ -36,6 +37,9 @@ class Tls(DaemonTest):
         """Returns output and standard error of a client that closes the connection at the end of its input."""
         done = subprocess.run([*self.openssl(), *words], input=b"", check=False, capture_output=True, timeout=LIMIT_S)
         return done.stdout, done.stderr.decode(errors="replace")
+
+    def test_the_process_has_the_name_of_the_program(self):
+        self.assertEqual(pathlib.Path(f"/proc/{self.daemon.pid}/comm").read_text(), "rpmemd\n")
 
     def test_a_client_with_the_key_is_served(self):
         with subprocess.Popen([*self.openssl(), "-psk_identity", "writer", "-psk", KEY, "-tls1_3"], stdin=subprocess.PIPE,
