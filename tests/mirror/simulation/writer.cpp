@@ -265,14 +265,14 @@ int scenario::grow_closed(unsigned machine)
     const std::uint64_t length = next_length();
     if (length == 0)
         return 0;
-    // An interrupted growth to a larger length can be completed by this call, which then cannot shrink the set.
-    const bool shrinks = length < history_.requested_length;
     begin_growth(length);
     const time_us began = world_.now();
     closed_[machine] = false;
     rpma_mirror_cfg *const cfg = configure(machine);
     const int code = rpma_mirror_grow_closed(cfg, length);
     world_.log("growth of the closed set to %lu: %s", length, code == 0 ? "done" : rpma_mirror_error_message());
+    // The call cannot shrink a set whose growth to a larger length was interrupted, or that grew during the call.
+    const bool shrinks = length < history_.requested_length;
     if ((code == RPMA_MIRROR_E_INVAL && !shrinks) || code == RPMA_MIRROR_E_NOMEM)
         world_.violated("cannot grow the closed set: %s", rpma_mirror_error_message());
     if (code == 0)
