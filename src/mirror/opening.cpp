@@ -249,8 +249,7 @@ void opening::take_over(const opening_request &request)
     local_.store(local_state);
     prepare_all(until.share(2));
     choose_source(force);
-    // The content of the local file is compared when it is mapped. If it changed, the source is another copy, which is
-    // longer after an interrupted growth.
+    // The mapped file can have other content and cannot be the source, or the previous writer has grown the set.
     if (source_length() != local_.length()) {
         check_lengths(request);
         map_local_copy(request);
